@@ -1,0 +1,1 @@
+"""What exists: GPUs, rentable nodes, models and priced offers, each fact with its source and date."""
