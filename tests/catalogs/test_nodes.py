@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,18 +21,28 @@ GOOD = "aws,p5.48xlarge,H100-SXM-80GB,8,nvswitch,8,efa,3200,a page read 2026-11-
 
 
 def test_every_named_cloud_is_there_with_its_whole_gpu_shapes() -> None:
-    # 150 shapes were read; 8 are fractions of a GPU and left out.
-    assert len(NODES) == 142
+    # 142 shapes of the first reading; 3 AWS P3, 16 Azure, 11 OCI, 1 Nebius and 9 boards sold by the count came after.
+    assert len(NODES) == 142 + 3 + 16 + 11 + 1 + 9
     assert {node.provider for node in NODES} == {
         "aws",
         "azure",
+        "coreweave",
+        "crusoe",
         "gcp",
+        "hyperstack",
         "lambda",
         "nebius",
         "oci",
         "spheron",
+        "voltagepark",
         "vultr",
     }
+
+
+@pytest.mark.parametrize("node", [node for node in NODES if re.match(r"\d+x ", node.instance_type)], ids=str)
+def test_a_node_sold_by_the_count_is_named_as_offers_name_it(node: Node) -> None:
+    # Under any other name the network stated here would reach no offer.
+    assert node.instance_type == f"{node.gpus_per_node}x {node.gpu}"
 
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: f"{node.provider} {node.instance_type}")
@@ -61,7 +72,17 @@ def test_network_rates_are_gbit_and_within_what_ports_can_carry(node: Node) -> N
         ("azure", "Standard_ND96isr_MI300X_v5", ("MI300X-192GB", 8, "infinity_fabric", 8, "infiniband", 3200)),
         ("azure", "Standard_NC80adis_H100_v5", ("H100-NVL-94GB", 2, "pcie", 1, "unknown", None)),
         ("lambda", "gpu_2x_h100_sxm5", ("H100-SXM-80GB", 2, "nvswitch", 2, "unknown", None)),
-        ("nebius", "gpu-h100-sxm 8gpu-128vcpu-1600gb", ("H100-SXM-80GB", 8, "nvswitch", 8, "infiniband", None)),
+        ("nebius", "gpu-h100-sxm 8gpu-128vcpu-1600gb", ("H100-SXM-80GB", 8, "nvswitch", 8, "infiniband", 3200)),
+        ("nebius", "8x B300-SXM-288GB", ("B300-SXM-288GB", 8, "nvswitch", 8, "infiniband", 6400)),
+        ("aws", "p3.16xlarge", ("V100-SXM-16GB", 8, "nvlink", 8, "ethernet", 25)),
+        ("azure", "Standard_ND96isr_H100_v5", ("H100-SXM-80GB", 8, "nvswitch", 8, "infiniband", 3200)),
+        ("azure", "Standard_ND96is_H100_v5", ("H100-SXM-80GB", 8, "nvswitch", 8, "unknown", None)),
+        ("oci", "BM.GPU.H100.8", ("H100-SXM-80GB", 8, "nvswitch", 8, "roce", 8 * 2 * 200)),
+        ("oci", "BM.GPU.A100-v2.8", ("A100-SXM-80GB", 8, "nvswitch", 8, "roce", 16 * 100)),
+        ("oci", "BM.GPU4.8", ("A100-SXM-40GB", 8, "nvswitch", 8, "roce", 8 * 200)),
+        ("crusoe", "8x H100-SXM-80GB", ("H100-SXM-80GB", 8, "nvswitch", 8, "infiniband", 3200)),
+        ("coreweave", "8x B200-SXM-180GB", ("B200-SXM-180GB", 8, "nvswitch", 8, "infiniband", None)),
+        ("voltagepark", "8x H100-SXM-80GB", ("H100-SXM-80GB", 8, "nvswitch", 8, "ethernet", 100)),
     ],
 )
 def test_known_shapes(provider: str, instance_type: str, facts: tuple[object, ...]) -> None:

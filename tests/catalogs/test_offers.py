@@ -69,9 +69,20 @@ class TestCommittedSnapshot:
 
     def test_machines_agree_with_the_node_table(self, every_file: pd.DataFrame) -> None:
         for row in every_file.drop_duplicates(["provider", "instance_type"]).itertuples():
-            node = load_nodes().get((row.provider, row.instance_type))
+            node = load_nodes().get((str(row.provider), str(row.instance_type)))
             if node is not None:
                 assert (row.gpu, row.gpus_per_node) == (node.gpu, node.gpus_per_node), row.instance_type
+
+    def test_a_model_beyond_one_board_has_somewhere_to_span_nodes(self, newest: pd.DataFrame) -> None:
+        # 405 billion parameters in BF16 are 810 GB, more than the 8 x 80 GB of an H100 board.
+        boards = newest[(newest["gpu"] == "H100-SXM-80GB") & (newest["gpus_per_node"] == 8)]
+        spanning = boards[(boards["term"] == "on-demand") & (boards["network_gbit_per_s"] >= 3200)]
+        assert {"aws", "azure", "oci", "nebius", "crusoe", "coreweave"} <= set(spanning["provider"])
+
+    def test_a_board_with_no_published_network_stays_unknown(self, newest: pd.DataFrame) -> None:
+        lambda_board = newest[newest["instance_type"] == "gpu_8x_h100_sxm5"]
+        assert set(lambda_board["network"]) == {"unknown"}
+        assert lambda_board["network_gbit_per_s"].isna().all()
 
     def test_no_offer_stands_twice_in_a_file(self, every_file: pd.DataFrame) -> None:
         assert not every_file.duplicated(["source", "provider", "region", "instance_type", "term"]).any()
