@@ -1,0 +1,273 @@
+"""Plan: the answer. What `--json` prints, with a schema version; every field is documented here.
+
+GiB fields are 2^30 bytes, `_ms` fields are milliseconds, money is USD. A value that is not known is null, never zero.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION: Literal["1"] = "1"
+HOURS_PER_MONTH = 730  # 365 x 24 / 12, the month that cloud price lists use
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Layout(_Part):
+    """What to rent and how to run the model on it.
+
+    Attributes:
+        gpus_per_node, nodes: what is rented: whole nodes.
+        gpus_used: GPUs that hold a replica; the rest of gpus_per_node x nodes are paid for and idle.
+        price_usd_per_node_hour: after the user's own discounts.
+        scale_up_gpus: GPUs per scale-up domain (NVLink, Infinity Fabric) inside a node; 1 where GPUs talk over PCIe.
+        tp, pp, ep, attention_dp: the split of one replica (see optimizer.split.Split).
+        replicas: copies of the model (data parallel size).
+        nodes_per_replica: nodes that one replica spans; 1 when a node holds one or more.
+        concurrency_per_replica: the most requests a replica runs at once (an engine's --max-num-seqs).
+    """
+
+    provider: str
+    provider_kind: str
+    region: str
+    instance_type: str
+    gpu: str
+    gpus_per_node: int
+    nodes: int
+    term: str
+    price_usd_per_node_hour: float
+    fabric: str
+    scale_up_gpus: int
+    network: str
+    network_gbit_per_s: float | None
+    max_nodes: int | None
+    weights: str
+    kv_cache: str
+    tp: int
+    pp: int
+    ep: int
+    attention_dp: int
+    replicas: int
+    nodes_per_replica: int
+    gpus_used: int
+    concurrency_per_replica: int
+    price_seen_on: date
+    price_source: str
+
+
+class Cost(_Part):
+    """What the layout costs.
+
+    Attributes:
+        usd_per_million_output_tokens: at this traffic.
+        usd_per_million_output_tokens_at_saturation: with every replica at its concurrency limit.
+        bound_usd_per_hour: no layout in the catalog that keeps every rule costs less than this.
+        gap: (usd_per_hour - bound) / usd_per_hour; 0 when proved optimal.
+    """
+
+    usd_per_hour: float
+    usd_per_month: float
+    usd_per_million_output_tokens: float
+    usd_per_million_output_tokens_at_saturation: float
+    bound_usd_per_hour: float
+    gap: float
+
+
+class MemoryUse(_Part):
+    """Memory per GPU of the fullest pipeline stage, at the concurrency limit with full contexts.
+
+    Attributes:
+        need_gib: weights + KV cache + activations + overhead.
+        available_gib: what the policy lets the engine use.
+        headroom_left_gib: available - need.
+        gpu_memory_gib: what the driver reports.
+        kv_tokens: tokens that a replica's KV cache can hold in all.
+        context_tokens: tokens kept for each request.
+    """
+
+    policy: str
+    weights_gib: float
+    kv_cache_gib: float
+    activations_gib: float
+    overhead_gib: float
+    need_gib: float
+    available_gib: float
+    headroom_left_gib: float
+    gpu_memory_gib: float
+    kv_tokens: int
+    context_tokens: int
+
+
+class Saturation(_Part):
+    """What one replica does at its concurrency limit."""
+
+    concurrency: int
+    tpot_ms: float
+    output_tokens_per_second: float
+    requests_per_second: float
+
+
+class Performance(_Part):
+    """Predicted speed of the whole deployment at this traffic; means.
+
+    Attributes:
+        ttft_ms: arrival to first token, waiting included.
+        tpot_ms: time per output token after the first.
+        e2e_ms: arrival to last token.
+        requests_in_flight: per replica.
+        utilization: traffic over capacity at the concurrency limit.
+        step_ms: one decode step by cause (weights, kv_cache, all_reduce, ...), at the requests in flight.
+        basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
+        error_band: share by which TPOT is typically off, from the calibration's held-out residuals.
+    """
+
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+    output_tokens_per_second: float
+    requests_per_second: float
+    requests_in_flight: float
+    utilization: float
+    step_ms: dict[str, float]
+    basis: Literal["fitted", "borrowed"]
+    error_band: float | None
+    saturation: Saturation
+
+
+class TargetCheck(_Part):
+    """One target against its prediction."""
+
+    name: str
+    unit: str
+    target: float
+    predicted: float
+    holds: bool
+
+
+class PriceBasis(_Part):
+    """Which prices the answer stands on.
+
+    Attributes:
+        as_of: the day asked for, or today.
+        seen_on: the day the chosen price was seen (null when infeasible).
+        age_days: from seen_on (or, when infeasible, from the newest price) to today.
+        sources: short source name -> citation, of every source in the catalog that day.
+        stale: age_days is over the scenario's stale_after_days.
+        offers_considered, offers_set_aside: counts.
+    """
+
+    as_of: date
+    seen_on: date | None
+    age_days: int
+    stale: bool
+    sources: dict[str, str]
+    offers_considered: int
+    offers_set_aside: dict[str, int]
+
+
+class Alternative(_Part):
+    """The cheapest layout on another GPU type, or why there is none.
+
+    Attributes:
+        extra_usd_per_hour: what it costs more than the answer.
+        why: why it lost, or which rule left nothing on this GPU.
+    """
+
+    gpu: str
+    summary: str
+    usd_per_hour: float | None
+    extra_usd_per_hour: float | None
+    usd_per_million_output_tokens: float | None
+    usd_per_million_output_tokens_at_saturation: float | None
+    ttft_ms: float | None
+    tpot_ms: float | None
+    utilization: float | None
+    why: str
+    layout: Layout | None
+
+
+class CheaperIf(_Part):
+    """A cheaper answer that one of the user's (or the defaults') limits rules out."""
+
+    change: str
+    summary: str
+    usd_per_hour: float
+    saving_usd_per_hour: float
+    flag: str
+
+
+class Conflict(_Part):
+    """One rule of a smallest set of rules that cannot hold together."""
+
+    rule: str
+    meaning: str
+    needs: str
+
+
+class Miss(_Part):
+    """A layout that breaks few rules by little, with the numbers of what it breaks."""
+
+    summary: str
+    usd_per_hour: float | None
+    breaks: dict[str, str]
+
+
+class LeastChange(_Part):
+    """The least change to one target or limit, or to a set of them, that makes it feasible, and the cost then."""
+
+    rules: tuple[str, ...]
+    change: str
+    flag: str
+    summary: str
+    usd_per_hour: float
+
+
+class LadderStep(_Part):
+    """One step of the four-step ladder that explains an answer."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+class SolverRun(_Part):
+    """What the constraint program did.
+
+    Attributes:
+        candidates: layouts (replica shapes on node shapes) looked at; choices: rows that entered the program.
+    """
+
+    name: str
+    status: str
+    seconds: float
+    candidates: int
+    choices: int
+
+
+class Plan(_Part):
+    """The answer to a Scenario."""
+
+    schema_version: Literal["1"] = SCHEMA_VERSION
+    shardwise_version: str
+    status: Literal["optimal", "feasible", "infeasible"]
+    summary: str
+    scenario: dict[str, Any]
+    layout: Layout | None = None
+    cost: Cost | None = None
+    memory: MemoryUse | None = None
+    performance: Performance | None = None
+    targets: tuple[TargetCheck, ...] = ()
+    prices: PriceBasis
+    alternatives: tuple[Alternative, ...] = ()
+    cheaper_if: tuple[CheaperIf, ...] = ()
+    ruled_out: dict[str, int] = {}
+    conflict: tuple[Conflict, ...] = ()
+    nearest_misses: tuple[Miss, ...] = ()
+    least_changes: tuple[LeastChange, ...] = ()
+    explanation: tuple[LadderStep, ...] = ()
+    warnings: tuple[str, ...] = ()
+    solver: SolverRun
