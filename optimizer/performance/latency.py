@@ -1,0 +1,293 @@
+"""Latency and throughput of replicas under load: from step times to TTFT, TPOT, end-to-end time and rates.
+
+A replica shares its time between decode steps and the prefills of other requests. With c requests in flight, a decode
+step t(c), o output tokens and a prefill that keeps the replica busy for s, one round of all c requests takes
+T = (o - 1) t(c) + c s. A request waits for its prefill in one part of T and decodes in the other, which gives both as
+multiples of one figure, the mean number of other requests ahead in prefill:
+
+    ahead = (c - 1) s / ((o - 1) t(c) + s)      TPOT = t(c) (1 + ahead)      wait for prefill = s x ahead x QUEUED
+
+Source: mean value analysis of a closed network with one server and a delay (Bard 1979, Schweitzer 1979), with the delay
+stretched by the server's own work. All results are arrays, one value per replica, and monotone in load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from optimizer.performance.queueing import prefill_wait_seconds, slot_wait_seconds
+from optimizer.performance.speed import SpeedModel
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+# Prefills of equal prompts take a constant time, so half of what the exponential formula says (Pollaczek-Khinchine).
+QUEUED = 0.5
+# Steps of others that a request lands in: half of the one that runs when it arrives, and its own.
+LANDING_STEPS = 1.5
+# Bisection steps on the requests in flight: 26 halvings of 4096 slots leave under 0.0001 of a request.
+HALVINGS = 26
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What requests see and a replica delivers, one value per replica.
+
+    Attributes:
+        ttft_s, tpot_s, e2e_s: mean seconds to the first token, per further token, and to the last token. TPOT is 0 when
+            a request has one output token. Infinite (TTFT, end-to-end) where the replica is saturated.
+        output_tokens_per_second, requests_per_second: delivered by the whole replica.
+        in_flight: mean requests in flight on the replica.
+        utilization: requests per second over the most that the replica can serve with its slots.
+    """
+
+    ttft_s: Array
+    tpot_s: Array
+    e2e_s: Array
+    output_tokens_per_second: Array
+    requests_per_second: Array
+    in_flight: Array
+    utilization: Array
+
+
+@dataclass(frozen=True)
+class _Latency:
+    """Means at one load, waiting for a slot left out; `lead` is TTFT without any waiting for other prefills."""
+
+    lead: Array
+    queued: Array
+    tpot: Array
+    e2e: Array
+
+
+class _Traffic:
+    """Requests of one shape on a table of replicas: prefill times are computed once, step times at each load."""
+
+    def __init__(self, speed: SpeedModel, input_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike) -> None:
+        inputs, outputs = _column(speed, input_tokens), _column(speed, output_tokens)
+        if not ((inputs >= 1.0) & (outputs >= 1.0)).all():
+            raise ValueError(
+                f"Expected at least 1 input and 1 output token, got {inputs.min():g} and {outputs.min():g}."
+            )
+        self.speed = speed
+        self.further = outputs - 1.0
+        self.decodes = outputs > 1.0
+        self.context = inputs + outputs / 2.0
+        self.alone = speed.prefill_seconds(inputs)
+        self.occupancy = speed.prefill_occupancy_seconds(inputs)
+
+    def at(self, in_flight: Array) -> _Latency:
+        """Return the latencies with `in_flight` requests (at least 1) on each replica."""
+        step = self.speed.decode_step_seconds(in_flight, self.context) * self.decodes
+        others = np.maximum(in_flight, 1.0) - 1.0
+        ahead = others * self.occupancy / (self.further * step + self.occupancy)
+        tpot = step * (1.0 + ahead)
+        # A request that arrives among others waits out half a running step, and its own step carries their tokens too.
+        lead = self.alone + LANDING_STEPS * tpot * others / (others + 1.0)
+        queued = self.occupancy * ahead * QUEUED
+        return _Latency(lead=lead, queued=queued, tpot=tpot, e2e=lead + queued + self.further * tpot)
+
+    def rate(self, in_flight: Array, latency: _Latency) -> Array:
+        """Requests per second when `in_flight` requests each stay for their end-to-end time (Little's law)."""
+        return in_flight / latency.e2e
+
+
+def predict_closed_loop(
+    speed: SpeedModel, concurrency: npt.ArrayLike, input_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike
+) -> Prediction:
+    """Return what each replica does with a fixed number of requests always in flight.
+
+    Args:
+        speed: the table of replicas.
+        concurrency: requests in flight per replica (at least 1), a number or one per replica.
+        input_tokens: prompt tokens of a request (at least 1), a number or one per replica.
+        output_tokens: generated tokens of a request (at least 1), likewise.
+
+    Raises:
+        ValueError: a length is below 1.
+    """
+    traffic = _Traffic(speed, input_tokens, output_tokens)
+    in_flight = np.maximum(_column(speed, concurrency), 1.0)
+    latency = traffic.at(in_flight)
+    rate = traffic.rate(in_flight, latency)
+    return Prediction(
+        ttft_s=latency.lead + latency.queued,
+        tpot_s=latency.tpot,
+        e2e_s=latency.e2e,
+        output_tokens_per_second=rate * _column(speed, output_tokens),
+        requests_per_second=rate,
+        in_flight=in_flight,
+        utilization=np.ones(speed.rows),
+    )
+
+
+def predict_open_loop(
+    speed: SpeedModel,
+    arrival_rate: npt.ArrayLike,
+    slots: npt.ArrayLike,
+    input_tokens: npt.ArrayLike,
+    output_tokens: npt.ArrayLike,
+) -> Prediction:
+    """Return the operating point of each replica under Poisson arrivals.
+
+    The requests in flight follow from Little's law by bisection. At or beyond the rate that all slots together serve,
+    the replica is saturated: TTFT and end-to-end time are infinite, and it delivers its full rate.
+
+    Args:
+        speed: the table of replicas.
+        arrival_rate: requests per second and replica, a number or one per replica.
+        slots: the most requests a replica runs at once, a number or one per replica; 0 can serve nothing.
+        input_tokens: prompt tokens of a request (at least 1), a number or one per replica.
+        output_tokens: generated tokens of a request (at least 1), likewise.
+
+    Raises:
+        ValueError: a length is below 1.
+    """
+    traffic = _Traffic(speed, input_tokens, output_tokens)
+    load = _OpenLoop(traffic, _column(speed, slots))
+    wanted = _column(speed, arrival_rate)
+    stable = wanted < load.most
+    in_flight = _largest(lambda b: load.arrival_rate(b) <= wanted, load.slots)
+    in_flight = np.where(stable, in_flight, load.slots)
+    latency, ttft = load.at(in_flight)
+    ttft = np.where(stable, ttft, np.inf)
+    served = np.where(stable, wanted, load.most)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        utilization = np.where(load.most > 0.0, wanted / load.most, np.inf)
+    return Prediction(
+        ttft_s=ttft,
+        tpot_s=latency.tpot,
+        e2e_s=ttft + traffic.further * latency.tpot,
+        output_tokens_per_second=served * _column(speed, output_tokens),
+        requests_per_second=served,
+        in_flight=in_flight,
+        utilization=utilization,
+    )
+
+
+def max_arrival_rate(
+    speed: SpeedModel,
+    slots: npt.ArrayLike,
+    input_tokens: npt.ArrayLike,
+    output_tokens: npt.ArrayLike,
+    *,
+    ttft_target_s: float | None = None,
+    tpot_target_s: float | None = None,
+    e2e_target_s: float | None = None,
+    max_utilization: float = 1.0,
+) -> Array:
+    """Return the largest Poisson arrival rate per replica, in requests/s, at which the mean targets hold.
+
+    0 where they do not hold even for a single request alone.
+
+    Args:
+        speed: the table of replicas.
+        slots: the most requests a replica runs at once, a number or one per replica.
+        input_tokens: prompt tokens of a request (at least 1), a number or one per replica.
+        output_tokens: generated tokens of a request (at least 1), likewise.
+        ttft_target_s: mean time to first token, waiting included; None for no target.
+        tpot_target_s: mean time per further token; None for no target.
+        e2e_target_s: mean time to the last token; None for no target.
+        max_utilization: share of the saturated rate that may be used, in (0, 1].
+
+    Raises:
+        ValueError: a length is below 1.
+    """
+    traffic = _Traffic(speed, input_tokens, output_tokens)
+    load = _OpenLoop(traffic, _column(speed, slots))
+
+    def holds(in_flight: Array) -> npt.NDArray[np.bool_]:
+        latency, ttft = load.at(in_flight)
+        within = np.asarray(traffic.rate(in_flight, latency) <= max_utilization * load.most)
+        within &= _meets(ttft, ttft_target_s) & _meets(latency.tpot, tpot_target_s)
+        return within & _meets(ttft + traffic.further * latency.tpot, e2e_target_s)
+
+    return load.arrival_rate(_largest(holds, load.slots))
+
+
+def max_concurrency(
+    speed: SpeedModel,
+    cap: npt.ArrayLike,
+    input_tokens: npt.ArrayLike,
+    output_tokens: npt.ArrayLike,
+    *,
+    ttft_target_s: float | None = None,
+    tpot_target_s: npt.ArrayLike | None = None,
+    e2e_target_s: float | None = None,
+) -> Integers:
+    """Return the largest number of requests in flight, at most `cap`, at which the mean targets hold.
+
+    TTFT is without waiting for other requests' prefills. 0 where not even one request meets the targets.
+
+    Args:
+        speed: the table of replicas.
+        cap: the most requests that fit, a whole number or one per replica; 0 or less gives 0.
+        input_tokens: prompt tokens of a request (at least 1), a number or one per replica.
+        output_tokens: generated tokens of a request (at least 1), likewise.
+        ttft_target_s: mean time to first token of a request; None for no target.
+        tpot_target_s: mean time per further token, a number or one per replica; None for no target.
+        e2e_target_s: mean time to the last token; None for no target.
+
+    Raises:
+        ValueError: a length is below 1.
+    """
+    traffic = _Traffic(speed, input_tokens, output_tokens)
+    low = np.zeros(speed.rows, dtype=np.int64)
+    high = np.maximum(np.broadcast_to(np.asarray(cap, dtype=np.int64), (speed.rows,)), 0)
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        latency = traffic.at(middle.astype(np.float64))
+        holds = _meets(latency.lead, ttft_target_s) & _meets(latency.tpot, tpot_target_s)
+        holds &= _meets(latency.lead + traffic.further * latency.tpot, e2e_target_s)
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle - 1)
+        high = np.maximum(high, low)
+    return low
+
+
+class _OpenLoop:
+    """Poisson arrivals, by the mean number of requests in flight: every rate and latency grows with it."""
+
+    def __init__(self, traffic: _Traffic, slots: Array) -> None:
+        self.traffic = traffic
+        self.slots = np.maximum(slots, 0.0)
+        full = traffic.at(np.maximum(self.slots, 1.0))
+        self.most = traffic.rate(self.slots, full)
+
+    def _seen(self, in_flight: Array) -> _Latency:
+        # An arriving request sees the mean number in flight beside itself (PASTA), at most what the slots hold.
+        return self.traffic.at(np.minimum(1.0 + in_flight, np.maximum(self.slots, 1.0)))
+
+    def arrival_rate(self, in_flight: Array) -> Array:
+        """Requests per second that keep `in_flight` requests in flight."""
+        return self.traffic.rate(in_flight, self._seen(in_flight))
+
+    def at(self, in_flight: Array) -> tuple[_Latency, Array]:
+        """Return the latencies in service, and TTFT with both waits: for a slot and behind other prefills."""
+        latency = self._seen(in_flight)
+        rate = self.traffic.rate(in_flight, latency)
+        ttft = latency.lead + prefill_wait_seconds(rate, self.traffic.occupancy)
+        return latency, ttft + slot_wait_seconds(rate, self.slots, latency.e2e)
+
+
+def _largest(holds: Callable[[Array], npt.NDArray[np.bool_]], high: Array) -> Array:
+    """The largest value in [0, high] at which `holds`, which is true up to one value and false beyond; 0 if nowhere."""
+    low = np.zeros_like(high)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        inside = holds(middle)
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return low
+
+
+def _meets(seconds: Array, target_s: npt.ArrayLike | None) -> npt.NDArray[np.bool_]:
+    if target_s is None:
+        return np.ones(seconds.shape, dtype=np.bool_)
+    return np.asarray(seconds <= np.asarray(target_s))
+
+
+def _column(speed: SpeedModel, value: npt.ArrayLike) -> Array:
+    return np.broadcast_to(np.asarray(value, dtype=np.float64), (speed.rows,))
