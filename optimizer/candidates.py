@@ -1,0 +1,303 @@
+"""The grid of replicas that could exist, as one table: a row is one split of the model on one node shape.
+
+Prices play no part here: speed and memory depend on the hardware shape, not on who rents it. Rows that the shape or
+the model rules out are only counted; the others get memory, then speed, then the traffic that one replica carries
+within the targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from catalogs.gpus import get_gpu
+from catalogs.models import ModelSpec
+from optimizer.capacity import fill_capacity
+from optimizer.divisibility import check_split
+from optimizer.memory import Footprint, footprint
+from optimizer.performance.speed import SpeedModel
+from optimizer.rules import bit, bits_of_kind
+from optimizer.scenario import KV_DTYPES, Scenario
+from optimizer.split import Split
+
+Ints = NDArray[np.int64]
+
+SHAPE_COLUMNS = ["gpu", "gpus_per_node", "fabric", "scale_up_gpus", "network", "network_gbit_per_s"]
+TENSOR_SIZES = (*range(1, 9), 10, 12, 16, 18, 24, 32, 36, 48, 64, 72)
+PIPELINE_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
+ATTENTION_DP_SIZES = (2, 4, 8, 16, 32, 64, 72)
+
+# Formats by bits per weight, widest first. "The next precision" is the next group; the last one is the end.
+PRECISION_GROUPS: tuple[tuple[str, ...], ...] = (
+    ("fp32",),
+    ("bf16", "fp16"),
+    ("fp8", "int8"),
+    ("int4", "nvfp4", "mxfp4"),
+)
+
+
+_NOTHING = Footprint(weights_bytes=0.0, kv_bytes_per_token=0.0)
+_WIDTH_ORDER = {name: index for index, group in enumerate(PRECISION_GROUPS) for name in group}
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What could run, before prices.
+
+    Attributes:
+        frame: a row a (shape, split) that the shape and the model permit; `broken` holds the bits of broken rules.
+        dead: (shape, broken, count) of what they do not permit, counted by the set of rules broken.
+        speed: the speed model of `frame`'s rows, in the same order.
+    """
+
+    frame: pd.DataFrame
+    dead: pd.DataFrame
+    speed: SpeedModel
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """Every way to split one model, as arrays over splits; `footprints` is None where the model refuses the split."""
+
+    splits: tuple[Split, ...]
+    refused: Ints
+    footprints: tuple[Footprint | None, ...]
+    columns: dict[str, NDArray[Any]]
+
+
+def allowed_weights(scenario: Scenario, model: ModelSpec) -> tuple[str, ...]:
+    """Weight formats that the scenario allows, with "checkpoint" and "any" resolved."""
+    own = str(model.checkpoint.weights)
+    wanted = scenario.limits.weights
+    if "any" in wanted:
+        return tuple(dict.fromkeys((own, "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4")))
+    return tuple(dict.fromkeys(own if name == "checkpoint" else name for name in wanted))
+
+
+def allowed_kv_caches(scenario: Scenario, model: ModelSpec) -> tuple[str, ...]:
+    """KV cache dtypes that the scenario allows, with "auto" and "any" resolved."""
+    checkpoint = model.checkpoint
+    auto = checkpoint.kv_cache or ("bf16" if checkpoint.dtype == "fp32" else checkpoint.dtype)
+    wanted = scenario.limits.kv_cache
+    if "any" in wanted:
+        return tuple(dict.fromkeys((str(auto), *KV_DTYPES)))
+    return tuple(dict.fromkeys(str(auto) if name == "auto" else name for name in wanted))
+
+
+def next_precision(allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Weight formats of the next narrower group than the narrowest allowed one; empty when there is none."""
+    narrowest = max(index for index, group in enumerate(PRECISION_GROUPS) if set(group) & set(allowed))
+    return PRECISION_GROUPS[narrowest + 1] if narrowest + 1 < len(PRECISION_GROUPS) else ()
+
+
+def node_shapes(offers: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
+    """Return the distinct node shapes among the offers, and the shape of each offer as a row number of that table."""
+    codes = np.zeros(len(offers), dtype=np.int64)
+    for column in SHAPE_COLUMNS:
+        values, uniques = pd.factorize(offers[column], use_na_sentinel=False)
+        codes = codes * (len(uniques) + 1) + values
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    shapes = offers[SHAPE_COLUMNS].iloc[first].reset_index(drop=True)
+    return shapes.astype({"gpu": str, "fabric": str, "network": str}), inverse.astype(np.int64)
+
+
+def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame) -> Candidates:
+    """Return the replicas that could exist on these node shapes, with memory, speed and broken rules filled in."""
+    weights = allowed_weights(scenario, model)
+    kv_caches = allowed_kv_caches(scenario, model)
+    limits = scenario.limits
+    table = split_table(
+        model,
+        tuple(dict.fromkeys((*weights, str(model.checkpoint.weights), *next_precision(weights)))),
+        kv_caches,
+        tuple(sorted({*TENSOR_SIZES, *limits.tp})),
+        tuple(sorted({*PIPELINE_SIZES, *limits.pp})),
+        tuple(sorted({*ATTENTION_DP_SIZES, *limits.attention_dp} - {1}))
+        if model.is_moe
+        else tuple(limits.attention_dp),
+        scenario.memory.max_batched_tokens,
+        int(shapes["gpus_per_node"].max()) * limits.max_nodes_per_replica,
+    )
+    shape_index, split_index, broken = _place(scenario, model, shapes, table, weights)
+    physical = bits_of_kind("shape", "model")
+    alive = (broken & physical) == 0
+    frame = _alive_frame(
+        shapes, table, scenario.workload.held_tokens, shape_index[alive], split_index[alive], broken[alive]
+    )
+    speed = SpeedModel(model, frame)
+    frame = fill_capacity(frame, speed, scenario)
+    return Candidates(frame, _count_dead(shape_index[~alive], broken[~alive]), speed)
+
+
+@lru_cache(maxsize=64)
+def _enumerate_splits(
+    weights: tuple[str, ...],
+    kv_caches: tuple[str, ...],
+    tensor_sizes: tuple[int, ...],
+    pipeline_sizes: tuple[int, ...],
+    attention_dp_sizes: tuple[int, ...],
+    is_moe: bool,
+    max_gpus: int,
+) -> tuple[Split, ...]:
+    found = []
+    for tp in tensor_sizes:
+        for pp in pipeline_sizes:
+            ranks = [(1, 1)] + ([(tp, 1)] if is_moe and tp > 1 else [])
+            ranks += [(ep, dp) for dp in attention_dp_sizes if dp > 1 for ep in (1, tp * dp)]
+            found += [
+                Split(weight, kv, tp, pp, ep, dp)
+                for ep, dp in ranks
+                if tp * pp * dp <= max_gpus
+                for weight in weights
+                for kv in kv_caches
+            ]
+    return tuple(found)
+
+
+_SPLIT_TABLES: dict[tuple[Any, ...], tuple[ModelSpec, SplitTable]] = {}
+
+
+def split_table(
+    model: ModelSpec,
+    weights: tuple[str, ...],
+    kv_caches: tuple[str, ...],
+    tensor_sizes: tuple[int, ...],
+    pipeline_sizes: tuple[int, ...],
+    attention_dp_sizes: tuple[int, ...],
+    max_batched_tokens: int,
+    max_gpus: int,
+) -> SplitTable:
+    """Return every split of the model in these formats and sizes, with what the model refuses and what each GPU holds.
+
+    Kept per model object, so that a sweep over prices, traffic or targets pays for it once.
+    """
+    formats = (weights, kv_caches, tensor_sizes, pipeline_sizes, attention_dp_sizes)
+    key = (id(model), *formats, max_batched_tokens, max_gpus)
+    kept = _SPLIT_TABLES.get(key)
+    if kept is not None and kept[0] is model:
+        return kept[1]
+    splits = _enumerate_splits(*formats, model.is_moe, max_gpus)
+    refused = np.array([_refusals(model, split) for split in splits], dtype=np.int64)
+    prints = tuple(
+        None if bits else footprint(model, split, max_batched_tokens=max_batched_tokens)
+        for split, bits in zip(splits, refused.tolist(), strict=True)
+    )
+    columns: dict[str, NDArray[Any]] = {
+        name: np.array([getattr(split, name) for split in splits])
+        for name in ("tp", "pp", "ep", "attention_dp", "gpus")
+    } | {name: np.array([getattr(split, name) for split in splits], dtype=object) for name in ("weights", "kv_cache")}
+    table = SplitTable(splits, refused, prints, columns)
+    if len(_SPLIT_TABLES) >= 64:
+        _SPLIT_TABLES.pop(next(iter(_SPLIT_TABLES)))
+    _SPLIT_TABLES[key] = (model, table)
+    return table
+
+
+def _refusals(model: ModelSpec, split: Split) -> int:
+    return bit(*{refusal.rule for refusal in check_split(model, split)})
+
+
+def _place(
+    scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame, table: SplitTable, weights: tuple[str, ...]
+) -> tuple[Ints, Ints, Ints]:
+    """Put every split on every shape it can be placed on; return (shape, split, broken bits) of each placement.
+
+    A replica lies inside one node, or spans whole nodes: a replica that would leave GPUs of its last node idle is not
+    a candidate, for the one that uses them too costs the same and holds more.
+    """
+    limits, columns = scenario.limits, table.columns
+    per_node = shapes["gpus_per_node"].to_numpy()[:, None]
+    stage, gpus = columns["tp"] * columns["attention_dp"], columns["gpus"]
+    inside = gpus <= per_node
+    stages_fill_nodes = (per_node % np.minimum(stage, per_node) == 0) & (gpus % per_node == 0)
+    shape_index, split_index = np.nonzero(inside | stages_fill_nodes)
+
+    per_node = per_node[:, 0][shape_index]
+    spans = gpus[split_index] > per_node
+    network_known = (shapes["network"].to_numpy() != "unknown") & shapes["network_gbit_per_s"].notna().to_numpy()
+    stage_crosses = stage[split_index] > per_node
+    too_many_nodes = gpus[split_index] // per_node > limits.max_nodes_per_replica
+    broken = table.refused[split_index]
+    for rule, breaks in (
+        ("tp_scale_up", stage_crosses & (not limits.tp_across_nodes)),
+        ("network_known", spans & ~network_known[shape_index]),
+        ("nodes_per_replica", spans & too_many_nodes),
+        ("dtype_supported", _unsupported(shapes, table)[shape_index, split_index]),
+        ("gpu_allowed", ~_gpu_allowed(scenario, shapes)[shape_index]),
+        ("weights_allowed", ~np.isin(columns["weights"], weights)[split_index]),
+        ("sizes_allowed", ~_sizes_allowed(scenario, columns)[split_index]),
+        ("context_length", np.full(len(shape_index), scenario.workload.held_tokens > model.max_context_tokens)),
+    ):
+        broken = broken | np.where(breaks, bit(rule), 0)
+    return shape_index, split_index, broken
+
+
+def _gpu_allowed(scenario: Scenario, shapes: pd.DataFrame) -> NDArray[np.bool_]:
+    limits = scenario.limits
+    names = shapes["gpu"].to_numpy()
+    allowed = np.isin(names, limits.gpus) if limits.gpus else np.ones(len(names), dtype=bool)
+    return allowed & ~np.isin(names, limits.exclude_gpus)
+
+
+def _sizes_allowed(scenario: Scenario, columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    allowed = np.ones(len(columns["tp"]), dtype=bool)
+    for size in ("tp", "pp", "ep", "attention_dp"):
+        wanted = getattr(scenario.limits, size)
+        if wanted:
+            allowed &= np.isin(columns[size], wanted)
+    return allowed
+
+
+def _unsupported(shapes: pd.DataFrame, table: SplitTable) -> NDArray[np.bool_]:
+    """Return, per shape and split, whether the GPU cannot run the split's formats."""
+    formats = sorted(set(zip(table.columns["weights"], table.columns["kv_cache"], strict=True)))
+    number = {pair: index for index, pair in enumerate(formats)}
+    names = sorted(set(shapes["gpu"]))
+    by_gpu = {name: [not _runs(name, weights, kv_cache) for weights, kv_cache in formats] for name in names}
+    matrix = np.array([by_gpu[name] for name in shapes["gpu"]], dtype=bool).reshape(len(shapes), len(formats))
+    pairs = zip(table.columns["weights"], table.columns["kv_cache"], strict=True)
+    return matrix[:, np.array([number[pair] for pair in pairs], dtype=np.int64)]
+
+
+@lru_cache(maxsize=4096)
+def _runs(gpu: str, weights: str, kv_cache: str) -> bool:
+    card = get_gpu(gpu)
+    return card.weight_support(weights) != "none" and card.kv_cache_support(kv_cache)
+
+
+def _alive_frame(
+    shapes: pd.DataFrame, table: SplitTable, held_tokens: int, shape_index: Ints, split_index: Ints, broken: Ints
+) -> pd.DataFrame:
+    memory = {name: get_gpu(name).memory_bytes for name in set(shapes["gpu"])}
+    columns: dict[str, Any] = {"shape": shape_index, "split": split_index}
+    columns |= {name: shapes[name].to_numpy()[shape_index] for name in SHAPE_COLUMNS}
+    columns |= {name: values[split_index] for name, values in table.columns.items()}
+    per_node, gpus = columns["gpus_per_node"], columns["gpus"]
+    columns["nodes_per_replica"] = np.maximum(gpus // per_node, 1)
+    columns["replicas_per_node"] = np.maximum(per_node // gpus, 1)
+    columns["gpu_memory_bytes"] = np.array([memory[name] for name in columns["gpu"]], dtype=np.float64)
+    columns["precision"] = np.array([_WIDTH_ORDER[name] for name in columns["weights"]])
+    columns |= {name: values[split_index] for name, values in _held_columns(table, held_tokens).items()}
+    columns["broken"] = broken
+    return pd.DataFrame(columns)
+
+
+def _held_columns(table: SplitTable, held_tokens: int) -> dict[str, NDArray[Any]]:
+    """Return what a GPU holds of each split, with the cache of one request; 0 where the model refuses the split."""
+    known = [print_ or _NOTHING for print_ in table.footprints]
+    return {
+        "weights_bytes": np.array([one.weights_bytes for one in known]),
+        "activation_bytes": np.array([one.activation_bytes for one in known]),
+        "kv_bytes_per_sequence": np.array([one.kv_bytes_per_sequence(float(held_tokens)) for one in known]),
+        "ranks": np.array([one.ranks for one in known], dtype=np.int64),
+    }
+
+
+def _count_dead(shape_index: Ints, broken: Ints) -> pd.DataFrame:
+    frame = pd.DataFrame({"shape": shape_index, "broken": broken})
+    return frame.groupby(["shape", "broken"], sort=True).size().reset_index(name="count")

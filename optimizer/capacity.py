@@ -1,0 +1,145 @@
+"""What one replica carries within the targets: memory first, then speed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from optimizer.memory import MemoryPolicy, concurrent_requests
+from optimizer.memory.policy import demand
+from optimizer.performance.latency import Prediction, max_arrival_rate, max_concurrency, predict_closed_loop
+from optimizer.performance.speed import SpeedModel
+from optimizer.rules import bit
+from optimizer.scenario import Memory, Scenario, Workload
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+LATENCIES = ("ttft", "tpot", "e2e")
+ROUNDING = 1e-9  # 100 requests x 0.29 is 28.999999999999996, and means 29
+
+
+def memory_policy(memory: Memory) -> MemoryPolicy:
+    """Return the memory policy that the scenario asks for."""
+    return MemoryPolicy(
+        name=memory.policy,
+        overhead=memory.overhead,
+        headroom=memory.headroom,
+        gpu_memory_utilization=memory.gpu_memory_utilization,
+    )
+
+
+def other_memory(memory: Memory) -> Memory:
+    """Return the scenario's memory settings with the other policy."""
+    return memory.model_copy(update={"policy": "engine" if memory.policy == "framework" else "framework"})
+
+
+def memory_concurrency(frame: pd.DataFrame, memory: Memory) -> Ints:
+    """Return the most requests, each with its whole context, that fit on a replica; 0 where not even one does."""
+    return concurrent_requests(
+        memory_policy(memory),
+        frame["gpu_memory_bytes"].to_numpy(),
+        frame["weights_bytes"].to_numpy(),
+        frame["kv_bytes_per_sequence"].to_numpy(),
+        frame["activation_bytes"].to_numpy(),
+        attention_dp=frame["attention_dp"].to_numpy(),
+        ranks=frame["ranks"].to_numpy(),
+    )
+
+
+def least_memory_share(frame: pd.DataFrame, memory: Memory) -> Floats:
+    """Return what one request needs of the memory that the policy allows, as a share; above 1 it does not fit."""
+    asked = demand(
+        memory_policy(memory),
+        frame["gpu_memory_bytes"].to_numpy(),
+        frame["weights_bytes"].to_numpy(),
+        frame["kv_bytes_per_sequence"].to_numpy(),
+        frame["activation_bytes"].to_numpy(),
+        ranks=frame["ranks"].to_numpy(),
+    )
+    return np.asarray(asked.need / asked.available)
+
+
+def latency_targets_s(scenario: Scenario) -> dict[str, float]:
+    """Return the latency targets that are asked for, in seconds by name."""
+    asked = {name: getattr(scenario.targets, f"{name}_ms") for name in LATENCIES}
+    return {name: target / 1e3 for name, target in asked.items() if target is not None}
+
+
+def fill_capacity(
+    frame: pd.DataFrame, speed: SpeedModel, scenario: Scenario, memory: Memory | None = None
+) -> pd.DataFrame:
+    """Fill in what one replica carries within the targets, and which targets it breaks.
+
+    Columns added: `concurrency`, the most requests it may run at once; `capacity`, the traffic it carries in the
+    workload's own unit (requests/s, requests in flight, or output tokens/s), 0 where a rule is broken;
+    `memory_concurrency`, what memory alone would hold; `alone_ttft_s`, `alone_tpot_s`, `alone_e2e_s`, the latencies
+    of a request that has the replica for itself, which no traffic can improve on; and in `broken` the bits of memory
+    and targets.
+
+    Args:
+        frame: alive candidates.
+        speed: the speed model of those rows.
+        scenario: the question.
+        memory: memory settings to use instead of the scenario's.
+    """
+    work, targets = scenario.workload, latency_targets_s(scenario)
+    by_memory = memory_concurrency(frame, memory or scenario.memory)
+    alone = predict_closed_loop(speed, 1.0, work.input_tokens, work.output_tokens)
+    broken = frame["broken"].to_numpy() & ~bit("vram_headroom", *LATENCIES)
+    broken = broken | np.where(by_memory < 1, bit("vram_headroom"), 0)
+    for name, target in targets.items():
+        broken = broken | np.where(getattr(alone, f"{name}_s") > target, bit(name), 0)
+
+    fits = (broken & bit("vram_headroom", *LATENCIES)) == 0
+    cap = np.where(fits, np.minimum(by_memory, scenario.limits.max_concurrency_per_replica), 0)
+    limit = max_concurrency(
+        speed, cap, work.input_tokens, work.output_tokens, tpot_target_s=_tpot_at_limit_s(targets, alone, work)
+    )
+    if work.kind == "output_tokens_per_second":
+        limit = _most_in_flight(speed, limit, work, targets)
+    return frame.assign(
+        memory_concurrency=by_memory,
+        concurrency=limit,
+        capacity=np.where(limit > 0, _capacity(speed, scenario, limit, targets), 0.0),
+        alone_ttft_s=alone.ttft_s,
+        alone_tpot_s=alone.tpot_s,
+        alone_e2e_s=alone.e2e_s,
+        broken=broken,
+    )
+
+
+def _tpot_at_limit_s(targets: dict[str, float], alone: Prediction, work: Workload) -> Floats:
+    """Return the time per token that the concurrency limit may reach: the target, and what end-to-end time leaves.
+
+    Only waiting comes on top of a request's own prefill, and how much of that there is depends on the traffic.
+    """
+    most = np.full(len(alone.ttft_s), targets.get("tpot", np.inf))
+    if "e2e" in targets and work.output_tokens > 1:
+        most = np.minimum(most, (targets["e2e"] - alone.ttft_s) / (work.output_tokens - 1))
+    return most
+
+
+def _most_in_flight(speed: SpeedModel, cap: Ints, work: Workload, targets: dict[str, float]) -> Ints:
+    """Return the most requests, at most `cap`, that may always be in flight within the targets, waiting included."""
+    low, high = np.zeros_like(cap), np.maximum(cap, 0)
+    while targets and (low < high).any():
+        middle = (low + high + 1) // 2
+        now = predict_closed_loop(speed, middle, work.input_tokens, work.output_tokens)
+        holds = np.all([getattr(now, f"{name}_s") <= target for name, target in targets.items()], axis=0)
+        low, high = np.where(holds, middle, low), np.where(holds, high, np.maximum(middle - 1, low))
+    return high
+
+
+def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:
+    """Return the traffic a replica with this concurrency limit carries, in the workload's unit."""
+    work, share = scenario.workload, scenario.max_utilization
+    lengths = work.input_tokens, work.output_tokens
+    if work.kind == "request_rate":
+        target_args = {f"{name}_target_s": target for name, target in targets.items()}
+        return max_arrival_rate(speed, limit, *lengths, max_utilization=share, **target_args)
+    if work.kind == "concurrency":
+        used = np.floor(limit * share * (1 + ROUNDING)).astype(np.int64)
+        return _most_in_flight(speed, used, work, targets).astype(np.float64)
+    return predict_closed_loop(speed, np.maximum(limit, 1), *lengths).output_tokens_per_second * share

@@ -1,0 +1,1 @@
+"""The constraint programs: the only place that imports OR-Tools."""

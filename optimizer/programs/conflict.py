@@ -1,0 +1,45 @@
+"""Which rules cannot hold together: a smallest core, from CP-SAT's assumptions."""
+
+from __future__ import annotations
+
+from optimizer.programs.layout import Choice, Demand, LayoutProgram, Settings, new_solver
+from optimizer.programs.outcome import read_outcome
+
+
+def conflicting_rules(choices: list[Choice], demand: Demand, settings: Settings | None = None) -> tuple[str, ...]:
+    """Return a set of rules that cannot all hold, from which none can be left out; empty when all can hold.
+
+    The model has no objective: with one, CP-SAT returns every assumption. The core it gives is enough but need not be
+    least, so each rule is left out in turn, and stays out where the others still conflict; the last solve is of the
+    core alone.
+
+    Raises:
+        RuntimeError: the core did not conflict when solved alone, or the solver ran out of time.
+    """
+    chosen = settings or Settings()
+    core = _core(choices, demand, None, chosen)
+    if core is None:
+        return ()
+    for name in sorted(core):
+        smaller = _core(choices, demand, core - {name}, chosen)
+        if smaller is not None:
+            core = smaller
+    if _core(choices, demand, core, chosen) is None:
+        raise RuntimeError(f"the conflict {sorted(core)} did not hold when solved alone")
+    return tuple(sorted(core))
+
+
+def _core(
+    choices: list[Choice], demand: Demand, rules: frozenset[str] | None, settings: Settings
+) -> frozenset[str] | None:
+    """Return those of `rules` (all when None) that the solver proved to conflict; None when they can all hold."""
+    program = LayoutProgram(choices, demand)
+    assumed = {literal.index: name for name, literal in program.rules.items() if rules is None or name in rules}
+    program.model.add_assumptions([program.rules[name] for name in assumed.values()])
+    solver = new_solver(settings)
+    outcome = read_outcome(solver, solver.solve(program.model))
+    if outcome.status == "unknown":
+        raise RuntimeError("the solver ran out of time before it knew which rules conflict")
+    if outcome.status != "infeasible":
+        return None
+    return frozenset(assumed[index] for index in solver.sufficient_assumptions_for_infeasibility())
