@@ -1,0 +1,56 @@
+"""Rules on latency and traffic. One function per rule, named as the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from optimizer.check.audit import SPEED_TOLERANCE, Audit, exceeds
+
+
+def ttft(audit: Audit) -> Iterator[str]:
+    """Mean time to first token at the traffic, waiting included."""
+    target, predicted = audit.scenario.targets.ttft_ms, audit.predicted
+    if target is not None and predicted is not None:
+        yield from _over("time to first token", predicted.ttft_s, target, _at_traffic(audit))
+
+
+def tpot(audit: Audit) -> Iterator[str]:
+    """Mean time per output token, at the traffic and at the concurrency limit."""
+    target, predicted = audit.scenario.targets.tpot_ms, audit.predicted
+    if target is not None and predicted is not None:
+        yield from _over("time per output token", predicted.tpot_s, target, _at_traffic(audit))
+        yield from _over("time per output token", predicted.full_tpot_s, target, _at_limit(audit))
+
+
+def e2e(audit: Audit) -> Iterator[str]:
+    """Mean time from arrival to the last token, at the traffic, and without any waiting at the concurrency limit."""
+    target, predicted = audit.scenario.targets.e2e_ms, audit.predicted
+    if target is not None and predicted is not None:
+        yield from _over("end-to-end time", predicted.e2e_s, target, _at_traffic(audit))
+        further = audit.scenario.workload.output_tokens - 1
+        least = predicted.prefill_s + further * predicted.full_tpot_s
+        yield from _over("end-to-end time without waiting", least, target, _at_limit(audit))
+
+
+def traffic(audit: Audit) -> Iterator[str]:
+    """The replicas carry the traffic at no more than the utilization allowed."""
+    predicted, most = audit.predicted, audit.scenario.max_utilization
+    if predicted is not None and exceeds(predicted.utilization, most, SPEED_TOLERANCE):
+        work, replicas = audit.scenario.workload, audit.layout.replicas
+        yield (
+            f"{work.kind} {work.demand:g} is {predicted.utilization:.1%} of what {replicas} replicas of "
+            f"{audit.layout.concurrency_per_replica} requests each carry; {most:.1%} may be used"
+        )
+
+
+def _over(what: str, seconds: float, target_ms: float, where: str) -> Iterator[str]:
+    if exceeds(seconds * 1e3, target_ms, SPEED_TOLERANCE):
+        yield f"{what} is {seconds * 1e3:.2f} ms {where}, the target is {target_ms:g} ms"
+
+
+def _at_traffic(audit: Audit) -> str:
+    return f"with {audit.predicted.in_flight:.1f} requests in flight" if audit.predicted else ""
+
+
+def _at_limit(audit: Audit) -> str:
+    return f"at the concurrency limit of {audit.layout.concurrency_per_replica}"
