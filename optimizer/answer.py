@@ -1,0 +1,212 @@
+"""From a row of the table of choices to the parts of a Plan: layout, cost, memory, performance, targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from catalogs.gpus import get_gpu
+from catalogs.models import ModelSpec
+from optimizer.capacity import memory_policy
+from optimizer.choices import MICRO
+from optimizer.memory import breakdown, footprint
+from optimizer.performance.latency import Prediction, predict_closed_loop, predict_open_loop
+from optimizer.performance.speed import SpeedModel
+from optimizer.plan import HOURS_PER_MONTH, Cost, Layout, MemoryUse, Performance, Saturation, TargetCheck
+from optimizer.scenario import Memory, Scenario
+from optimizer.split import Split
+
+GIB = 2**30
+ROUNDING = 1 + 1e-6  # a target met to the last digit of a bisection is met
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One layout with all that is said of it."""
+
+    layout: Layout
+    cost: Cost
+    memory: MemoryUse
+    performance: Performance
+    targets: tuple[TargetCheck, ...]
+
+
+def answers(
+    scenario: Scenario,
+    model: ModelSpec,
+    rows: pd.DataFrame,
+    frame: pd.DataFrame,
+    offers: pd.DataFrame,
+    memory: Memory | None = None,
+) -> list[Answer]:
+    """Work out the answer of each row of choices, all in one pass of the speed model.
+
+    Args:
+        scenario: the question.
+        model: its model.
+        rows: rows of Choices.frame.
+        frame: the candidates that the rows point to.
+        offers: the offers that the rows point to.
+        memory: memory settings that the rows were filled with, where not the scenario's.
+    """
+    if rows.empty:
+        return []
+    replicas = frame.iloc[rows["candidate"].to_numpy()].reset_index(drop=True)
+    speed = SpeedModel(model, replicas)
+    limit = rows["concurrency"].to_numpy(dtype=np.float64)
+    count = rows["replicas"].to_numpy()
+    work = scenario.workload
+    saturated = predict_closed_loop(speed, limit, work.input_tokens, work.output_tokens)
+    if work.kind == "request_rate":
+        now = predict_open_loop(speed, work.demand / count, limit, work.input_tokens, work.output_tokens)
+        utilization = now.utilization
+    else:
+        in_flight = np.ceil(work.demand / count) if work.kind == "concurrency" else limit
+        now = predict_closed_loop(speed, in_flight, work.input_tokens, work.output_tokens)
+        carried = (
+            in_flight / limit if work.kind == "concurrency" else work.demand / (count * now.output_tokens_per_second)
+        )
+        utilization = carried
+    found = []
+    for position in range(len(rows)):
+        row = rows.iloc[position]
+        layout = _layout(row, offers)
+        performance = _performance(scenario, speed, position, layout, now, saturated, float(utilization[position]))
+        found.append(
+            Answer(
+                layout=layout,
+                cost=_cost(layout, performance),
+                memory=_memory(scenario, model, layout, memory or scenario.memory),
+                performance=performance,
+                targets=_targets(scenario, performance),
+            )
+        )
+    return found
+
+
+def _layout(row: pd.Series, offers: pd.DataFrame) -> Layout:
+    offer = offers.iloc[int(row["offer"])]
+    network_rate, stock = offer["network_gbit_per_s"], offer["max_nodes"]
+    return Layout(
+        provider=str(offer["provider"]),
+        provider_kind=str(offer["provider_kind"]),
+        region=str(offer["region"]),
+        instance_type=str(offer["instance_type"]),
+        gpu=str(offer["gpu"]),
+        gpus_per_node=int(offer["gpus_per_node"]),
+        nodes=int(row["nodes"]),
+        term=str(offer["term"]),
+        price_usd_per_node_hour=int(row["price_micro_usd"]) / MICRO,
+        fabric=str(offer["fabric"]),
+        scale_up_gpus=int(offer["scale_up_gpus"]),
+        network=str(offer["network"]),
+        network_gbit_per_s=None if pd.isna(network_rate) else float(network_rate),
+        max_nodes=None if pd.isna(stock) else int(stock),
+        weights=str(row["weights"]),
+        kv_cache=str(row["kv_cache"]),
+        tp=int(row["tp"]),
+        pp=int(row["pp"]),
+        ep=int(row["ep"]),
+        attention_dp=int(row["attention_dp"]),
+        replicas=int(row["replicas"]),
+        nodes_per_replica=int(row["nodes_per_replica"]),
+        gpus_used=int(row["replicas"]) * int(row["gpus"]),
+        concurrency_per_replica=int(row["concurrency"]),
+        price_seen_on=offer["seen_on"].date(),
+        price_source=str(offer["source"]),
+    )
+
+
+def _performance(
+    scenario: Scenario,
+    speed: SpeedModel,
+    position: int,
+    layout: Layout,
+    now: Prediction,
+    saturated: Prediction,
+    utilization: float,
+) -> Performance:
+    work = scenario.workload
+    in_flight = float(now.in_flight[position])
+    if work.kind == "request_rate":
+        requests_per_s = float(work.demand)
+    elif work.kind == "concurrency":
+        requests_per_s = work.demand / float(now.e2e_s[position])
+    else:
+        requests_per_s = work.demand / work.output_tokens
+    context = work.input_tokens + work.output_tokens / 2
+    step = speed.decode_breakdown(position, max(in_flight, 1.0), context)
+    return Performance(
+        ttft_ms=float(now.ttft_s[position]) * 1e3,
+        tpot_ms=float(now.tpot_s[position]) * 1e3,
+        e2e_ms=float(now.e2e_s[position]) * 1e3,
+        output_tokens_per_second=requests_per_s * work.output_tokens,
+        requests_per_second=requests_per_s,
+        requests_in_flight=in_flight,
+        utilization=utilization,
+        step_ms={cause: seconds * 1e3 for cause, seconds in step.items()},
+        basis="fitted" if bool(speed.calibrated[position]) else "borrowed",
+        error_band=None,
+        saturation=Saturation(
+            concurrency=layout.concurrency_per_replica,
+            tpot_ms=float(saturated.tpot_s[position]) * 1e3,
+            output_tokens_per_second=float(saturated.output_tokens_per_second[position]),
+            requests_per_second=float(saturated.requests_per_second[position]),
+        ),
+    )
+
+
+def _cost(layout: Layout, performance: Performance) -> Cost:
+    per_hour = round(layout.nodes * layout.price_usd_per_node_hour * MICRO) / MICRO
+    saturated = layout.replicas * performance.saturation.output_tokens_per_second
+    return Cost(
+        usd_per_hour=per_hour,
+        usd_per_month=per_hour * HOURS_PER_MONTH,
+        usd_per_million_output_tokens=usd_per_million(per_hour, performance.output_tokens_per_second),
+        usd_per_million_output_tokens_at_saturation=usd_per_million(per_hour, saturated),
+        bound_usd_per_hour=per_hour,
+        gap=0.0,
+    )
+
+
+def usd_per_million(usd_per_hour: float, tokens_per_second: float) -> float:
+    """Return the price of a million tokens that come at this rate."""
+    return usd_per_hour / 3600 / tokens_per_second * 1e6
+
+
+def _memory(scenario: Scenario, model: ModelSpec, layout: Layout, memory: Memory) -> MemoryUse:
+    gpu_bytes = float(get_gpu(layout.gpu).memory_bytes)
+    per_rank = -(-layout.concurrency_per_replica // layout.attention_dp)
+    tokens = scenario.workload.held_tokens
+    split = Split(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
+    held = footprint(model, split, max_batched_tokens=memory.max_batched_tokens)
+    use = breakdown(memory_policy(memory), gpu_bytes, held, per_rank, tokens)
+    return MemoryUse(
+        policy=memory.policy,
+        weights_gib=use.weights_gib,
+        kv_cache_gib=use.kv_cache_gib,
+        activations_gib=use.activations_gib,
+        overhead_gib=use.overhead_gib,
+        need_gib=use.need_gib,
+        available_gib=use.available_gib,
+        headroom_left_gib=use.available_gib - use.need_gib,
+        gpu_memory_gib=gpu_bytes / GIB,
+        kv_tokens=use.kv_tokens * layout.attention_dp,
+        context_tokens=tokens,
+    )
+
+
+def _targets(scenario: Scenario, performance: Performance) -> tuple[TargetCheck, ...]:
+    checks = []
+    for name in ("ttft", "tpot", "e2e"):
+        target = getattr(scenario.targets, f"{name}_ms")
+        if target is not None:
+            predicted = getattr(performance, f"{name}_ms")
+            checks.append(
+                TargetCheck(
+                    name=name, unit="ms", target=target, predicted=predicted, holds=predicted <= target * ROUNDING
+                )
+            )
+    return tuple(checks)

@@ -1,0 +1,415 @@
+"""The command line. Each command reads its question, calls one function, and prints its answer as tables or JSON.
+
+Heavy imports (pandas, OR-Tools, rich) happen inside the commands, so that --help stays fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from optimizer.version import __version__
+
+if TYPE_CHECKING:
+    from optimizer.flags import ReplicaFlags
+    from optimizer.replica import Replica
+
+EXIT_OK, EXIT_OTHER, EXIT_BAD_INPUT, EXIT_INFEASIBLE = 0, 1, 2, 3
+
+EPILOG = (
+    "Exit codes: 0 optimal, feasible or fits; 2 bad input; 3 infeasible or does not fit; 1 anything else. "
+    "SHARDWISE_DEBUG=1 shows tracebacks."
+)
+
+app = typer.Typer(
+    name="shardwise",
+    help="The cheapest feasible GPU layout for a language model, proved, at dated prices.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+catalog_app = typer.Typer(help="List what the catalog holds.", no_args_is_help=True)
+app.add_typer(catalog_app, name="catalog")
+
+TRAFFIC, TARGETS, LIMITS, MEMORY, PRICES, OUTPUT = (
+    "Traffic",
+    "Latency targets (means)",
+    "What is allowed (repeat a flag, or join values by commas)",
+    "Memory",
+    "Prices",
+    "Output",
+)
+
+
+def _option(
+    *names: str,
+    help: str,  # noqa: A002  typer's own word
+    metavar: str = "",
+    default: str | None = None,
+    panel: str | None = None,
+) -> Any:
+    """Describe a flag. Values are checked where the question is built, so that flags and files get the same answers.
+
+    Args:
+        names: the flag as it is typed.
+        help: what it says.
+        metavar: what stands for its value; nothing for a switch.
+        default: what it is when not given, for the help text.
+        panel: the heading that it stands under.
+    """
+    said = f"{help} Default: {default}." if default else help
+    return typer.Option(*names, help=said, metavar=metavar, show_default=False, rich_help_panel=panel)
+
+
+Text = str | None
+Texts = list[str] | None
+Json = Annotated[bool, _option("--json", help="Print JSON instead of tables.", panel=OUTPUT)]
+Csv = Annotated[bool, _option("--csv", help="Print CSV instead of a table.", panel=OUTPUT)]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A bundled model's Hub name, a config.json, or its folder.")
+]
+GpuName = Annotated[str, _option("--gpu", help="GPU type, as in `shardwise catalog gpus`.", metavar="NAME")]
+Tp = Annotated[Text, _option("--tp", help="Tensor parallel size.", metavar="N", default="1")]
+Pp = Annotated[Text, _option("--pp", help="Pipeline stages.", metavar="N", default="1")]
+Ep = Annotated[Text, _option("--ep", help="Expert parallel size: 1, or all GPUs of a stage.", metavar="N", default="1")]
+AttentionDp = Annotated[Text, _option("--attention-dp", help="Attention-DP ranks.", metavar="N", default="1")]
+Weights = Annotated[
+    Text,
+    _option("--weights", help="bf16, fp8, int8, int4 and so on.", metavar="FORMAT", default="the checkpoint's own"),
+]
+KvCache = Annotated[
+    Text, _option("--kv-cache", help="bf16, fp16, fp8.", metavar="DTYPE", default="the checkpoint's own")
+]
+Policy = Annotated[
+    Text,
+    _option("--memory-policy", help="framework or engine.", metavar="NAME", default="framework", panel=MEMORY),
+]
+Headroom = Annotated[
+    Text,
+    _option("--headroom", help="framework: share of memory kept free.", metavar="SHARE", default="0.20", panel=MEMORY),
+]
+Overhead = Annotated[
+    Text,
+    _option("--overhead", help="framework: added to weights and KV.", metavar="SHARE", default="0.15", panel=MEMORY),
+]
+Utilization = Annotated[
+    Text,
+    _option(
+        "--gpu-memory-utilization", help="engine: its memory fraction.", metavar="SHARE", default="0.90", panel=MEMORY
+    ),
+]
+OffersFile = Annotated[
+    list[Path] | None, _option("--offers-file", help="CSV of your own offers.", metavar="FILE", panel=PRICES)
+]
+AsOf = Annotated[
+    Text, _option("--as-of", help="Day whose prices count.", metavar="DATE", default="newest", panel=PRICES)
+]
+
+
+def _traffic(name: str, help: str, metavar: str = "N", default: str | None = None) -> Any:  # noqa: A002
+    return _option(name, help=help, metavar=metavar, default=default, panel=TRAFFIC)
+
+
+def _target(name: str, help: str) -> Any:  # noqa: A002
+    return _option(name, help=help, metavar="MS", panel=TARGETS)
+
+
+def _limit(name: str, help: str, metavar: str = "NAME", default: str | None = None) -> Any:  # noqa: A002
+    return _option(name, help=help, metavar=metavar, default=default, panel=LIMITS)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"shardwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """The cheapest feasible GPU layout for a language model, proved, at dated prices."""
+
+
+@app.command(epilog=EPILOG)
+def solve(
+    question: Annotated[
+        str, typer.Argument(metavar="SCENARIO.yaml|MODEL", help="A scenario file, or a model with the flags below.")
+    ],
+    input_tokens: Annotated[Text, _traffic("--input-tokens", "Mean prompt length.")] = None,
+    output_tokens: Annotated[Text, _traffic("--output-tokens", "Mean answer length.")] = None,
+    request_rate: Annotated[Text, _traffic("--request-rate", "Requests per second.", "RATE")] = None,
+    concurrency: Annotated[Text, _traffic("--concurrency", "Requests always in flight.")] = None,
+    output_tokens_per_second: Annotated[
+        Text, _traffic("--output-tokens-per-second", "Offline: what is to be produced.", "RATE")
+    ] = None,
+    context: Annotated[
+        Text, _traffic("--context", "Longest context to keep memory for.", default="input + output")
+    ] = None,
+    ttft_ms: Annotated[Text, _target("--ttft-ms", "Time to first token.")] = None,
+    tpot_ms: Annotated[Text, _target("--tpot-ms", "Time per output token.")] = None,
+    e2e_ms: Annotated[Text, _target("--e2e-ms", "Arrival to last token.")] = None,
+    gpu: Annotated[Texts, _limit("--gpu", "Only these GPU types.")] = None,
+    exclude_gpu: Annotated[Texts, _limit("--exclude-gpu", "Never these GPU types.")] = None,
+    provider: Annotated[Texts, _limit("--provider", "Only these providers.")] = None,
+    exclude_provider: Annotated[Texts, _limit("--exclude-provider", "Never these providers.")] = None,
+    provider_kind: Annotated[
+        Texts,
+        _limit("--provider-kind", "hyperscaler, gpu-cloud, marketplace, own, any.", "KIND", "all but marketplace"),
+    ] = None,
+    region: Annotated[Texts, _limit("--region", "Only these regions.")] = None,
+    instance_type: Annotated[Texts, _limit("--instance-type", "Only these instance types.")] = None,
+    term: Annotated[
+        Texts, _limit("--term", "on-demand, spot, reserved-1y, reserved-3y, any.", "TERM", "on-demand")
+    ] = None,
+    weights: Annotated[
+        Texts, _limit("--weights", "checkpoint, bf16, fp8, int8, int4, ..., any.", "FORMAT", "checkpoint")
+    ] = None,
+    kv_cache: Annotated[Texts, _limit("--kv-cache", "auto, bf16, fp16, fp8, any.", "DTYPE", "auto")] = None,
+    tp: Annotated[Texts, _limit("--tp", "Tensor parallel sizes.", "N")] = None,
+    pp: Annotated[Texts, _limit("--pp", "Numbers of pipeline stages.", "N")] = None,
+    ep: Annotated[Texts, _limit("--ep", "Expert parallel sizes.", "N")] = None,
+    attention_dp: Annotated[Texts, _limit("--attention-dp", "Attention-DP sizes.", "N")] = None,
+    replicas: Annotated[Texts, _limit("--replicas", "Numbers of replicas.", "N")] = None,
+    max_gpus: Annotated[Text, _limit("--max-gpus", "Most GPUs rented.", "N")] = None,
+    max_nodes: Annotated[Text, _limit("--max-nodes", "Most nodes rented.", "N")] = None,
+    budget_usd_per_hour: Annotated[
+        Text, _limit("--budget-usd-per-hour", "Most that the layout may cost.", "USD")
+    ] = None,
+    tp_across_nodes: Annotated[
+        bool | None, _limit("--tp-across-nodes", "Let a tensor parallel group cross nodes, at its cost.", "")
+    ] = None,
+    max_concurrency: Annotated[
+        Text, _limit("--max-concurrency", "Most requests a replica runs at once.", "N", "512")
+    ] = None,
+    max_utilization: Annotated[
+        Text,
+        _limit("--max-utilization", "Share of capacity the traffic may use.", "SHARE", "0.85 of a rate, else 1"),
+    ] = None,
+    memory_policy: Policy = None,
+    headroom: Headroom = None,
+    overhead: Overhead = None,
+    gpu_memory_utilization: Utilization = None,
+    as_of: AsOf = None,
+    max_price_age_days: Annotated[
+        Text, _option("--max-price-age-days", help="Refuse prices older than this.", metavar="N", panel=PRICES)
+    ] = None,
+    discount: Annotated[
+        Texts,
+        _option("--discount", help="Your own discount, as in aws=20.", metavar="[NAME=]PERCENT", panel=PRICES),
+    ] = None,
+    offers_file: OffersFile = None,
+    explain: Annotated[bool, _option("--explain", help="Show the reasoning, step by step.", panel=OUTPUT)] = False,
+    time_limit: Annotated[
+        Text,
+        _option("--time-limit", help="Most time for the solver.", metavar="SECONDS", default="20", panel=OUTPUT),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find the cheapest layout that works, with its proof and its reasons."""
+    flags = {
+        name: value for name, value in locals().items() if name not in ("question", "explain", "time_limit", "json")
+    }
+    from optimizer.flags import RunFlags, read_flags, read_question  # noqa: PLC0415
+
+    run = read_flags(RunFlags, {"time_limit": time_limit})
+    scenario = read_question(question, flags)
+    from optimizer.programs.layout import Settings  # noqa: PLC0415
+    from optimizer.solve import solve as solve_scenario  # noqa: PLC0415
+
+    plan = solve_scenario(scenario, settings=Settings(time_limit_s=run.time_limit))
+    if json:
+        _print_json(plan)
+    else:
+        from optimizer.report.plan import print_plan  # noqa: PLC0415
+
+        print_plan(plan, explain=explain)
+    raise typer.Exit(EXIT_INFEASIBLE if plan.status == "infeasible" else EXIT_OK)
+
+
+@app.command(epilog=EPILOG)
+def fit(
+    model: Model,
+    gpu: GpuName,
+    tp: Tp = None,
+    pp: Pp = None,
+    ep: Ep = None,
+    attention_dp: AttentionDp = None,
+    weights: Weights = None,
+    kv_cache: KvCache = None,
+    context: Annotated[
+        Text, _option("--context", help="Tokens kept for each request.", metavar="N", default="8192")
+    ] = None,
+    concurrency: Annotated[Text, _option("--concurrency", help="Requests at once.", metavar="N", default="1")] = None,
+    memory_policy: Policy = None,
+    headroom: Headroom = None,
+    overhead: Overhead = None,
+    gpu_memory_utilization: Utilization = None,
+    json: Json = False,
+) -> None:
+    """Say whether one replica fits in memory, and how much more it would hold."""
+    values = {name: value for name, value in locals().items() if name != "json"}
+    from optimizer.fit import fit as fit_replica  # noqa: PLC0415
+    from optimizer.flags import FitFlags, read_flags  # noqa: PLC0415
+    from optimizer.memory import MemoryPolicy  # noqa: PLC0415
+
+    flags = read_flags(FitFlags, values)
+    policy = MemoryPolicy(
+        name=flags.memory_policy,
+        headroom=flags.headroom,
+        overhead=flags.overhead,
+        gpu_memory_utilization=flags.gpu_memory_utilization,
+    )
+    found = fit_replica(_replica(flags), context_tokens=flags.context, concurrency=flags.concurrency, policy=policy)
+    if json:
+        _print_json(found)
+    else:
+        from optimizer.report.replica import print_fit  # noqa: PLC0415
+
+        print_fit(found)
+    raise typer.Exit(EXIT_OK if found.fits else EXIT_INFEASIBLE)
+
+
+@app.command(epilog=EPILOG)
+def predict(
+    model: Model,
+    gpu: GpuName,
+    concurrency: Annotated[str, _option("--concurrency", help="Requests always in flight.", metavar="N")],
+    input_tokens: Annotated[str, _option("--input-tokens", help="Prompt length.", metavar="N")],
+    output_tokens: Annotated[str, _option("--output-tokens", help="Answer length.", metavar="N")],
+    tp: Tp = None,
+    pp: Pp = None,
+    ep: Ep = None,
+    attention_dp: AttentionDp = None,
+    weights: Weights = None,
+    kv_cache: KvCache = None,
+    json: Json = False,
+) -> None:
+    """Predict latency and throughput of one replica."""
+    values = {name: value for name, value in locals().items() if name != "json"}
+    from optimizer.flags import PredictFlags, read_flags  # noqa: PLC0415
+    from optimizer.predict import predict as predict_replica  # noqa: PLC0415
+
+    flags = read_flags(PredictFlags, values)
+    found = predict_replica(
+        _replica(flags),
+        concurrency=flags.concurrency,
+        input_tokens=flags.input_tokens,
+        output_tokens=flags.output_tokens,
+    )
+    if json:
+        _print_json(found)
+    else:
+        from optimizer.report.replica import print_speed  # noqa: PLC0415
+
+        print_speed(found)
+
+
+def _replica(flags: ReplicaFlags) -> Replica:
+    from catalogs.models import load_model  # noqa: PLC0415
+    from optimizer.replica import name_replica  # noqa: PLC0415
+
+    return name_replica(
+        load_model(flags.model),
+        flags.gpu,
+        tp=flags.tp,
+        pp=flags.pp,
+        ep=flags.ep,
+        attention_dp=flags.attention_dp,
+        weights=flags.weights,
+        kv_cache=flags.kv_cache,
+    )
+
+
+Match = Annotated[Text, _option("--match", help="Only names that hold this text.", metavar="TEXT")]
+OfProvider = Annotated[Text, _option("--provider", help="Only this provider.", metavar="NAME")]
+OfGpu = Annotated[Text, _option("--gpu", help="Only this GPU type.", metavar="NAME")]
+
+
+@catalog_app.command("gpus")
+def catalog_gpus(match: Match = None, json: Json = False, csv: Csv = False) -> None:
+    """List GPU types: usable memory, bandwidth, dense FLOP/s, scale-up domain."""
+    from optimizer.report import catalog  # noqa: PLC0415
+
+    catalog.print_table(catalog.gpus(match), json=json, csv=csv)
+
+
+@catalog_app.command("models")
+def catalog_models(match: Match = None, json: Json = False, csv: Csv = False) -> None:
+    """List bundled models: parameters, KV bytes per token, context, checkpoint format."""
+    from optimizer.report import catalog  # noqa: PLC0415
+
+    catalog.print_table(catalog.models(match), json=json, csv=csv)
+
+
+@catalog_app.command("nodes")
+def catalog_nodes(
+    match: Match = None, provider: OfProvider = None, gpu: OfGpu = None, json: Json = False, csv: Csv = False
+) -> None:
+    """List rentable node shapes: GPUs, fabric, network."""
+    from optimizer.report import catalog  # noqa: PLC0415
+
+    catalog.print_table(catalog.nodes(match, provider, gpu), json=json, csv=csv)
+
+
+@catalog_app.command("offers")
+def catalog_offers(
+    match: Match = None,
+    provider: OfProvider = None,
+    gpu: OfGpu = None,
+    term: Annotated[Text, _option("--term", help="Only this term.", metavar="TERM")] = None,
+    region: Annotated[Text, _option("--region", help="Only this region.", metavar="NAME")] = None,
+    as_of: AsOf = None,
+    offers_file: OffersFile = None,
+    limit: Annotated[
+        Text, _option("--limit", help="Most rows in a table; 0 shows all.", metavar="N", default="50", panel=OUTPUT)
+    ] = None,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """List priced offers, cheapest per GPU first."""
+    from optimizer.flags import OffersFlags, read_flags  # noqa: PLC0415
+    from optimizer.report import catalog  # noqa: PLC0415
+
+    flags = read_flags(OffersFlags, {"as_of": as_of, "limit": limit})
+    table = catalog.offers(match, provider, gpu, term, region, flags.as_of, tuple(offers_file or ()))
+    catalog.print_table(table, json=json, csv=csv, limit=flags.limit)
+
+
+def _print_json(result: Any) -> None:
+    sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+
+
+def main() -> None:
+    """Run the command line: errors of the user's are one message and exit code 2, other faults one line and 1."""
+    from catalogs.errors import CatalogError  # noqa: PLC0415
+    from optimizer.errors import QuestionError  # noqa: PLC0415
+
+    try:
+        app()
+    except (QuestionError, CatalogError) as error:
+        _fail(str(error), EXIT_BAD_INPUT)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_OTHER)
+    except Exception as error:
+        if os.environ.get("SHARDWISE_DEBUG"):
+            raise
+        _fail(f"{type(error).__name__}: {error}\n(SHARDWISE_DEBUG=1 shows where)", EXIT_OTHER)
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(f"shardwise: {message}\n")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""From flags to a question: every value is checked here, and a wrong one is answered under the flag's own name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from catalogs.errors import near_matches
+from optimizer.errors import QuestionError, ScenarioError
+from optimizer.fields import Count, Day, Name, ParallelSize, Part, PositiveShare, Share, Tokens, number, problem, whole
+from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS, Scenario, build_scenario, load_scenario
+
+TRAFFIC = ("request_rate", "concurrency", "output_tokens_per_second")
+
+# Flag -> section and field of the scenario. A flag that is not given (None, or an empty list) changes nothing.
+FIELDS: dict[str, tuple[str, str]] = {
+    "input_tokens": ("workload", "input_tokens"),
+    "output_tokens": ("workload", "output_tokens"),
+    "request_rate": ("workload", "request_rate"),
+    "concurrency": ("workload", "concurrency"),
+    "output_tokens_per_second": ("workload", "output_tokens_per_second"),
+    "context": ("workload", "context_tokens"),
+    "ttft_ms": ("targets", "ttft_ms"),
+    "tpot_ms": ("targets", "tpot_ms"),
+    "e2e_ms": ("targets", "e2e_ms"),
+    "gpu": ("limits", "gpus"),
+    "exclude_gpu": ("limits", "exclude_gpus"),
+    "provider": ("limits", "providers"),
+    "exclude_provider": ("limits", "exclude_providers"),
+    "provider_kind": ("limits", "provider_kinds"),
+    "region": ("limits", "regions"),
+    "instance_type": ("limits", "instance_types"),
+    "term": ("limits", "terms"),
+    "weights": ("limits", "weights"),
+    "kv_cache": ("limits", "kv_cache"),
+    "tp": ("limits", "tp"),
+    "pp": ("limits", "pp"),
+    "ep": ("limits", "ep"),
+    "attention_dp": ("limits", "attention_dp"),
+    "replicas": ("limits", "replicas"),
+    "max_gpus": ("limits", "max_gpus"),
+    "max_nodes": ("limits", "max_nodes"),
+    "budget_usd_per_hour": ("limits", "budget_usd_per_hour"),
+    "tp_across_nodes": ("limits", "tp_across_nodes"),
+    "max_concurrency": ("limits", "max_concurrency_per_replica"),
+    "max_utilization": ("limits", "max_utilization"),
+    "memory_policy": ("memory", "policy"),
+    "headroom": ("memory", "headroom"),
+    "overhead": ("memory", "overhead"),
+    "gpu_memory_utilization": ("memory", "gpu_memory_utilization"),
+    "as_of": ("prices", "as_of"),
+    "max_price_age_days": ("prices", "max_age_days"),
+    "offers_file": ("prices", "offers_files"),
+    "discount": ("prices", "discounts"),
+}
+
+
+def _one_of(known: tuple[str, ...], what: str) -> BeforeValidator:
+    """Accept one of some names."""
+
+    def check(value: Any) -> str:
+        if value not in known:
+            near = near_matches(str(value)[:80], known, limit=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"unknown {what} {value!r}{hint} (accepted: {', '.join(known)})")
+        return str(value)
+
+    return BeforeValidator(check)
+
+
+class ReplicaFlags(Part):
+    """What `fit` and `predict` ask alike: one replica. Precisions not named are the checkpoint's own."""
+
+    model: Annotated[str, Field(min_length=1, max_length=4096)]
+    gpu: Name
+    tp: ParallelSize = 1
+    pp: ParallelSize = 1
+    ep: ParallelSize = 1
+    attention_dp: ParallelSize = 1
+    weights: Annotated[str, _one_of(WEIGHT_FORMATS, "weight format")] | None = None
+    kv_cache: Annotated[str, _one_of(KV_DTYPES, "KV cache dtype")] | None = None
+
+
+class FitFlags(ReplicaFlags):
+    """The question of `shardwise fit`."""
+
+    context: Tokens = 8192
+    concurrency: Count = 1
+    memory_policy: Literal["framework", "engine"] = "framework"
+    headroom: Share = 0.20
+    overhead: Share = 0.15
+    gpu_memory_utilization: PositiveShare = 0.90
+
+
+class PredictFlags(ReplicaFlags):
+    """The question of `shardwise predict`."""
+
+    concurrency: Annotated[int, whole(1, 4096)]
+    input_tokens: Tokens
+    output_tokens: Tokens
+
+
+class RunFlags(Part):
+    """How `shardwise solve` runs."""
+
+    time_limit: Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)] = 20.0
+
+
+class OffersFlags(Part):
+    """What `shardwise catalog offers` reads."""
+
+    as_of: Day | None = None
+    limit: Annotated[int, whole(0, 1_000_000)] = 50
+
+
+Flags = TypeVar("Flags", bound=Part)
+
+
+def read_flags(part: type[Flags], values: Mapping[str, Any]) -> Flags:
+    """Check the flags of a command that asks no scenario; one that is None was not given.
+
+    Raises:
+        ScenarioError: naming each flag with its value and what would be accepted.
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    try:
+        return part.model_validate(given)
+    except ValidationError as error:
+        problems = [problem(item, part) for item in error.errors(include_url=False)]
+        raise ScenarioError("flags", [_under_flag(text, _flag) for text in problems]) from None
+
+
+def read_question(question: str, flags: Mapping[str, Any]) -> Scenario:
+    """Return the scenario of a YAML file with flags applied, or the one that a model's name and the flags make.
+
+    Args:
+        question: a scenario file (.yaml or .yml), or a model: a bundled name, a config.json or its folder.
+        flags: values by flag name (keys of FIELDS); None and empty lists were not given.
+
+    Raises:
+        QuestionError: the file or a value is wrong, or two kinds of traffic are given as flags.
+    """
+    given = {name: _read(name, value) for name, value in flags.items() if _is_given(value)}
+    if len(kinds := [name for name in TRAFFIC if name in given]) > 1:
+        raise QuestionError(f"{' and '.join(map(_flag, kinds))} say the traffic twice; give one of them")
+    path = Path(question).expanduser()
+    if path.suffix.lower() in (".yaml", ".yml"):
+        scenario = load_scenario(path)
+        if not given:
+            return scenario
+        fields, where = scenario.model_dump(), f"{question} with flags"
+    else:
+        fields, where = {"model": question}, "flags"
+        _require(given)
+    if kinds:
+        fields["workload"] = {**fields.get("workload", {}), **dict.fromkeys(TRAFFIC)}
+    if {"input_tokens", "output_tokens"} & set(given) and "context" not in given and "workload" in fields:
+        fields["workload"]["context_tokens"] = None
+    for name, value in given.items():
+        section, field = FIELDS[name]
+        fields.setdefault(section, {})[field] = value
+    try:
+        return build_scenario(fields, where)
+    except ScenarioError as error:
+        names = {".".join(FIELDS[name]): _flag(name) for name in given} | {"model": "MODEL"}
+        raise ScenarioError(where, [_under_flag(text, names.get) for text in error.problems]) from None
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value not in ([], ())
+
+
+def _flag(name: str) -> str:
+    return "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
+
+
+def _under_flag(text: str, flag_of: Callable[[str], str | None]) -> str:
+    """Name the flag instead of the field in a problem ("limits.tp.0: expected ..."), where a flag gave the value."""
+    place, colon, said = text.partition(": ")
+    parts = place.split(".")
+    flag = flag_of(".".join(parts[:2])) or flag_of(parts[0])
+    return f"{flag}{colon}{said}" if flag and colon else text
+
+
+def _require(given: Mapping[str, Any]) -> None:
+    """Say which flags a question without a file still needs."""
+    missing = [_flag(name) for name in ("input_tokens", "output_tokens") if name not in given]
+    if not set(TRAFFIC) & set(given):
+        missing.append(f"one of {', '.join(map(_flag, TRAFFIC))}")
+    if missing:
+        raise QuestionError(
+            f"a question about a model also needs {', '.join(missing)} (or give a scenario file that ends in .yaml)"
+        )
+
+
+def _read(name: str, value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return value
+    if name == "discount":
+        return [_discount(text) for text in value]
+    if name == "offers_file":  # a file's name may hold a comma
+        return [Path(item) for item in value]
+    parts = [part.strip() for item in value for part in str(item).split(",")]
+    if "" in parts:
+        raise QuestionError(
+            f"{_flag(name)} {','.join(map(str, value))!r}: expected values joined by commas, none empty"
+        )
+    return parts
+
+
+def _discount(text: str) -> dict[str, Any]:
+    """Read "aws=20" or "20": percent off one provider's list prices, or off all."""
+    provider, equals, percent = text.rpartition("=")
+    try:
+        value = float(percent.rstrip("%"))
+    except ValueError:
+        raise QuestionError(f"--discount {text!r}: expected PROVIDER=PERCENT, as in aws=20") from None
+    if equals and not provider:
+        raise QuestionError(f"--discount {text!r}: expected PROVIDER=PERCENT, as in aws=20; the provider is missing")
+    return {"provider": provider or None, "percent": value}

@@ -1,0 +1,274 @@
+"""Why nothing is feasible: the rules that conflict, and the nearest misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+import pandas as pd
+
+from optimizer.capacity import LATENCIES, least_memory_share
+from optimizer.choices import MICRO, NEVER, UNLIMITED, nodes_needed
+from optimizer.plan import Conflict, Miss
+from optimizer.programs.conflict import conflicting_rules
+from optimizer.programs.layout import COUNTING_RULES, Choice, Demand
+from optimizer.rules import bit, bits_of_kind, broken_names, get_rule
+from optimizer.scenario import Scenario
+from optimizer.wording import rate, summarize_row
+
+COUNTING = bit(*COUNTING_RULES)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All that could be rented: choices, candidates, dead candidates, offers kept by shape, offers; and the day."""
+
+    choices: pd.DataFrame
+    frame: pd.DataFrame
+    dead: pd.DataFrame
+    shape_offers: pd.DataFrame
+    offers: pd.DataFrame
+    today: date
+
+    def memory_share(self, scenario: Scenario, row: pd.Series) -> float:
+        """Return what one request of a choice needs of the memory that the policy allows."""
+        return float(least_memory_share(self.frame.iloc[[int(row["candidate"])]], scenario.memory)[0])
+
+
+def demand_of(scenario: Scenario) -> Demand:
+    """Return what the scenario asks of the counts, in the program's units."""
+    budget = scenario.limits.budget_usd_per_hour
+    return Demand(
+        budget_micro_usd=None if budget is None else round(budget * MICRO),
+        replicas_allowed=tuple(sorted(scenario.limits.replicas)) or None,
+    )
+
+
+def to_choices(rows: pd.DataFrame) -> list[Choice]:
+    """Return rows of the table of choices as the program's own, ranked in the order given."""
+    columns = ["fewest", "nodes", "replicas_per_node", "nodes_per_replica", "node_cap", "price_micro_usd", "broken"]
+    found = []
+    for rank, values in enumerate(rows[columns].itertuples(index=False)):
+        replicas, nodes, per_node, spans, cap, price, broken = (int(value) for value in values)
+        names = set(broken_names(broken & ~COUNTING))
+        if replicas >= NEVER or nodes > UNLIMITED:
+            names.add("traffic")
+            replicas = 1
+        found.append(Choice(replicas, per_node, spans, min(cap, UNLIMITED), price, rank, frozenset(names)))
+    return found
+
+
+def smallest(masks: Iterable[int]) -> list[int]:
+    """Return the sets of rules (as bits) of which no other is a part, smallest first."""
+    kept: list[int] = []
+    for mask in sorted(masks, key=lambda one: (one.bit_count(), one)):
+        if not any(other & mask == other for other in kept):
+            kept.append(mask)
+    return kept
+
+
+def find_conflict(scenario: Scenario, table: Table) -> tuple[str, ...]:
+    """Return the names of rules that cannot hold together, from which none can be left out."""
+    if table.choices.empty:
+        return conflicting_rules(_impossible(table), demand_of(scenario))
+    kept = _extremes(table.choices)
+    while True:
+        rules = conflicting_rules(to_choices(kept), demand_of(scenario))
+        missed = _keeping(scenario, table.choices.drop(index=kept.index), rules)
+        if missed.empty:
+            return rules
+        kept = pd.concat([kept, missed.head(1)])
+
+
+def _extremes(choices: pd.DataFrame) -> pd.DataFrame:
+    """Return the choices that most often decide which rules conflict.
+
+    Of choices that break the same rules whatever the count, those that cost least, fit the quotas best or rent least.
+    """
+    rows = choices.assign(
+        fixed=choices["broken"] & ~COUNTING,
+        one_replica=choices["price_micro_usd"] * choices["nodes_per_replica"],
+        beyond=choices["nodes"] - choices["node_cap"],
+    )
+    extremes = [rows.loc[rows.groupby("fixed")[by].idxmin()] for by in ("cost_micro_usd", "one_replica", "beyond")]
+    fewest = rows.sort_values(["nodes", "cost_micro_usd"], kind="stable").groupby("fixed").head(1)
+    return pd.concat([*extremes, fewest]).drop_duplicates(["candidate", "offer"])
+
+
+def _keeping(scenario: Scenario, rows: pd.DataFrame, rules: tuple[str, ...]) -> pd.DataFrame:
+    """Return the choices that can keep all these rules, in the smallest number of replicas that could."""
+    limits = scenario.limits
+    keeps = (rows["broken"].to_numpy() & ~COUNTING & bit(*rules)) == 0
+    wanted = limits.replicas if "replicas_allowed" in rules else ()
+    replicas = np.full(len(rows), min(wanted, default=1))
+    if "traffic" in rules:
+        replicas = rows["replicas" if wanted else "fewest"].to_numpy()
+        keeps &= replicas < NEVER
+    if wanted:
+        keeps &= np.isin(replicas, wanted)
+    nodes = nodes_needed(replicas, rows["replicas_per_node"].to_numpy(), rows["nodes_per_replica"].to_numpy())
+    keeps &= nodes <= UNLIMITED
+    if "quota" in rules:
+        keeps &= nodes <= rows["node_cap"].to_numpy()
+    if "budget" in rules and limits.budget_usd_per_hour is not None:
+        keeps &= nodes * rows["price_micro_usd"].to_numpy() <= round(limits.budget_usd_per_hour * MICRO)
+    kept: pd.DataFrame = rows[keeps]
+    return kept
+
+
+def _impossible(table: Table) -> list[Choice]:
+    """Return choices by the rules they break, where hardware and model rule out everything.
+
+    What they rule out are facts, which enter a conflict only where they leave no choice at all.
+    """
+    dead = table.dead.merge(table.shape_offers, on="shape", suffixes=("", "_offer"))
+    masks = smallest(set((dead["broken"] | dead["broken_offer"]).tolist()))
+    return [Choice(1, 1, 1, UNLIMITED, 1, rank, frozenset(broken_names(mask))) for rank, mask in enumerate(masks)]
+
+
+def describe_conflict(scenario: Scenario, table: Table, rules: tuple[str, ...]) -> tuple[Conflict, ...]:
+    """Say of each rule of a conflict what it asks for and what the catalog comes to."""
+    return tuple(
+        Conflict(
+            rule=name,
+            meaning=get_rule(name).meaning,
+            needs=_needs(scenario, table, name, bit(*(other for other in rules if other != name))),
+        )
+        for name in rules
+    )
+
+
+def _needs(scenario: Scenario, table: Table, rule: str, others: int) -> str:
+    """Say what a rule asks for, and the least that a layout which keeps the `others` of the conflict comes to."""
+    rows = table.choices[(table.choices["broken"] & others) == 0]
+    if rule in LATENCIES and len(rows):
+        asked = getattr(scenario.targets, f"{rule}_ms")
+        least = float(rows[f"alone_{rule}_s"].min()) * 1e3
+        return f"at most {asked:g} ms is asked; {least:.3g} ms is the least, on an idle replica"
+    if rule == "vram_headroom" and len(rows):
+        frame = table.frame.iloc[rows["candidate"].unique()]
+        least = float(least_memory_share(frame, scenario.memory).min())
+        return f"one request needs {least:.1%} of the memory that the {scenario.memory.policy} policy allows, at best"
+    if rule == "budget":
+        able = table.choices.loc[(table.choices["broken"] & ~bit("budget")) == 0, "cost_micro_usd"]
+        least_cost = f"; the least that works costs ${able.min() / MICRO:,.2f}/h" if len(able) else ""
+        return f"at most ${scenario.limits.budget_usd_per_hour:,.2f}/h is asked{least_cost}"
+    said = ", ".join(_allowed(scenario).get(rule, ())) or get_rule(rule).meaning
+    return said + (_ruled_out_there(table) if rule in ("gpu_allowed", "weights_allowed", "sizes_allowed") else "")
+
+
+def _ruled_out_there(table: Table) -> str:
+    """Say which facts rule out what the user's limits leave, where they rule out all of it."""
+    limits = bits_of_kind("limit")
+    if ((table.frame["broken"] & limits) == 0).any():
+        return ""
+    left = table.dead[(table.dead["broken"] & limits) == 0]
+    names = [broken_names(int(mask))[0] for mask in left.sort_values("count", ascending=False)["broken"]]
+    reasons = [get_rule(name).meaning for name in dict.fromkeys(names)]
+    return f": nothing there keeps the rule that {reasons[0]}" if reasons else ""
+
+
+def _allowed(scenario: Scenario) -> dict[str, tuple[str, ...]]:
+    """What the scenario allows, by the rule that holds it to that."""
+    limits = scenario.limits
+    return {
+        "gpu_allowed": limits.gpus or tuple(f"not {name}" for name in limits.exclude_gpus),
+        "weights_allowed": limits.weights,
+        "kv_cache_allowed": limits.kv_cache,
+        "sizes_allowed": _sizes(scenario),
+        "provider_allowed": limits.providers or tuple(f"not {name}" for name in limits.exclude_providers),
+        "provider_kind_allowed": limits.provider_kinds,
+        "region_allowed": limits.regions,
+        "instance_type_allowed": limits.instance_types,
+        "term_allowed": limits.terms,
+        "price_age": (f"at most {scenario.prices.max_age_days} days old",),
+        "traffic": (f"{rate(scenario)} is asked",),
+        "quota": _quotas(scenario),
+        "replicas_allowed": tuple(map(str, limits.replicas)),
+        "nodes_per_replica": (f"at most {limits.max_nodes_per_replica}",),
+        "context_length": (f"a context of {scenario.workload.held_tokens:,} tokens is asked",),
+    }
+
+
+def _sizes(scenario: Scenario) -> tuple[str, ...]:
+    sizes = {name: getattr(scenario.limits, name) for name in ("tp", "pp", "ep", "attention_dp")}
+    return tuple(f"{name} {' or '.join(map(str, wanted))}" for name, wanted in sizes.items() if wanted)
+
+
+def _quotas(scenario: Scenario) -> tuple[str, ...]:
+    limits = scenario.limits
+    said = [f"at most {limits.max_gpus} GPUs"] if limits.max_gpus is not None else []
+    said += [f"at most {limits.max_nodes} nodes"] if limits.max_nodes is not None else []
+    for quota in limits.quotas:
+        of = " ".join(str(part) for part in (quota.provider, quota.region, quota.gpu) if part) or "anything"
+        said += [f"at most {quota.max_gpus} GPUs of {of}"] if quota.max_gpus is not None else []
+        said += [f"at most {quota.max_nodes} nodes of {of}"] if quota.max_nodes is not None else []
+    return tuple(said) or (f"stock, or {UNLIMITED:,} nodes",)
+
+
+def excess(scenario: Scenario, table: Table) -> pd.Series:
+    """Return, per row of choices, by what share it is over the rules that have a number, added up."""
+    rows = table.choices
+    over: dict[str, pd.Series] = {}
+    for name in LATENCIES:
+        target = getattr(scenario.targets, f"{name}_ms")
+        if target is not None:
+            over[name] = rows[f"alone_{name}_s"] * 1e3 / target - 1
+    shares = least_memory_share(table.frame, scenario.memory)[rows["candidate"].to_numpy()]
+    over["vram_headroom"] = pd.Series(shares - 1, index=rows.index)
+    if scenario.limits.budget_usd_per_hour is not None:
+        over["budget"] = rows["cost_micro_usd"] / MICRO / scenario.limits.budget_usd_per_hour - 1
+    over["quota"] = rows["nodes"] / rows["node_cap"].clip(lower=0.5) - 1
+    total = pd.Series(0.0, index=rows.index)
+    for name, shares_over in over.items():
+        total += shares_over.where((rows["broken"] & bit(name)) != 0, 0.0).clip(upper=1e6)
+    return total
+
+
+def find_nearest_misses(scenario: Scenario, table: Table, most: int = 3) -> tuple[Miss, ...]:
+    """Return the layouts that break the fewest rules by the least, one a GPU type, with the numbers."""
+    rows = table.choices
+    if rows.empty:
+        return ()
+    counts = [int(mask).bit_count() for mask in rows["broken"]]
+    order = rows.assign(rules=counts, over=excess(scenario, table))
+    nearest = order.sort_values(["rules", "over", "cost_micro_usd"], kind="stable").drop_duplicates("gpu").head(most)
+    return tuple(_miss(scenario, table, nearest.iloc[position]) for position in range(len(nearest)))
+
+
+def _miss(scenario: Scenario, table: Table, row: pd.Series) -> Miss:
+    carries = row["replicas"] < NEVER and row["concurrency"] > 0
+    return Miss(
+        summary=summarize_row(row, table.offers.iloc[int(row["offer"])]),
+        usd_per_hour=int(row["cost_micro_usd"]) / MICRO if carries else None,
+        breaks={name: _breaks(scenario, table, row, name) for name in broken_names(int(row["broken"]))},
+    )
+
+
+def _breaks(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> str:
+    if rule in LATENCIES:
+        target = getattr(scenario.targets, f"{rule}_ms")
+        return f"{float(row[f'alone_{rule}_s']) * 1e3:.4g} ms on an idle replica, over {target:g} ms"
+    if rule == "vram_headroom":
+        share = table.memory_share(scenario, row)
+        return f"one request needs {share:.1%} of the memory that the {scenario.memory.policy} policy allows"
+    offer = table.offers.iloc[int(row["offer"])]
+    shown = {
+        "budget": f"${row['cost_micro_usd'] / MICRO:,.2f}/h, over ${scenario.limits.budget_usd_per_hour or 0:,.2f}/h",
+        "quota": f"{row['nodes']:,} nodes of {row['gpus_per_node']} GPUs, over {row['node_cap']:,}",
+        "traffic": f"does not carry {rate(scenario)} in any number",
+        "gpu_allowed": row["gpu"],
+        "weights_allowed": row["weights"],
+        "kv_cache_allowed": row["kv_cache"],
+        "sizes_allowed": f"tp {row['tp']}, pp {row['pp']}, ep {row['ep']}",
+        "replicas_allowed": f"{row['replicas']} replicas",
+        "provider_allowed": offer["provider"],
+        "provider_kind_allowed": offer["provider_kind"],
+        "region_allowed": offer["region"],
+        "instance_type_allowed": offer["instance_type"],
+        "term_allowed": offer["term"],
+        "price_age": f"seen {offer['seen_on'].date()}",
+    }
+    return str(shown.get(rule, get_rule(rule).meaning))

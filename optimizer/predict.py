@@ -1,0 +1,101 @@
+"""How fast: latency and throughput of one replica that the user names, with a fixed number of requests in flight."""
+
+from __future__ import annotations
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from optimizer.errors import QuestionError
+from optimizer.fit import Fit, fit
+from optimizer.memory import MemoryPolicy
+from optimizer.performance.latency import predict_closed_loop
+from optimizer.performance.speed import SpeedModel
+from optimizer.replica import Replica, refuse, replica_columns
+
+
+class Speed(BaseModel):
+    """Predicted speed of one replica; what `shardwise predict --json` prints. Means; `_ms` is milliseconds.
+
+    Attributes:
+        step_ms: one decode step by cause.
+        prefill_ms: the prompt of one request alone.
+        basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
+        error_band: share by which TPOT is typically off; None when not known.
+        fits: whether the requests in flight fit in memory, by the engine policy.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    gpu: str
+    weights: str
+    kv_cache: str
+    tp: int
+    pp: int
+    ep: int
+    attention_dp: int
+    gpus: int
+    concurrency: int
+    input_tokens: int
+    output_tokens: int
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+    output_tokens_per_second: float
+    output_tokens_per_second_per_gpu: float
+    requests_per_second: float
+    prefill_ms: float
+    step_ms: dict[str, float]
+    basis: str
+    error_band: float | None
+    fits: bool
+
+
+def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tokens: int) -> Speed:
+    """Predict the speed of a replica with so many requests of this shape always in flight.
+
+    Raises:
+        QuestionError: engines would not load this replica, for reasons that are all named, or a request is longer than
+            the model's context.
+    """
+    refuse(replica)
+    longest, asked = replica.model.max_context_tokens, input_tokens + output_tokens
+    if asked > longest:
+        raise QuestionError(
+            f"--input-tokens + --output-tokens is {asked:,}: {replica.model.name} holds a context of at most {longest:,}"
+        )
+    speed = SpeedModel(replica.model, pd.DataFrame(replica_columns(replica)))
+    found = predict_closed_loop(speed, float(concurrency), input_tokens, output_tokens)
+    context = input_tokens + output_tokens / 2
+    held: Fit = fit(
+        replica,
+        context_tokens=asked,
+        concurrency=concurrency,
+        policy=MemoryPolicy(name="engine"),
+    )
+    split, throughput = replica.split, float(found.output_tokens_per_second[0])
+    return Speed(
+        model=replica.model.name,
+        gpu=replica.gpu.name,
+        weights=split.weights,
+        kv_cache=split.kv_cache,
+        tp=split.tp,
+        pp=split.pp,
+        ep=split.ep,
+        attention_dp=split.attention_dp,
+        gpus=split.gpus,
+        concurrency=concurrency,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        ttft_ms=float(found.ttft_s[0]) * 1e3,
+        tpot_ms=float(found.tpot_s[0]) * 1e3,
+        e2e_ms=float(found.e2e_s[0]) * 1e3,
+        output_tokens_per_second=throughput,
+        output_tokens_per_second_per_gpu=throughput / split.gpus,
+        requests_per_second=float(found.requests_per_second[0]),
+        prefill_ms=float(speed.prefill_seconds(input_tokens)[0]) * 1e3,
+        step_ms={cause: s * 1e3 for cause, s in speed.decode_breakdown(0, concurrency, context).items()},
+        basis=str(speed.kind[0]),
+        error_band=None,
+        fits=held.fits,
+    )

@@ -1,0 +1,295 @@
+"""The least change that makes an infeasible question feasible, each confirmed by solving the changed question."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from optimizer.answer import Answer
+from optimizer.capacity import LATENCIES
+from optimizer.choices import MICRO, UNLIMITED
+from optimizer.infeasible import Table, excess, smallest
+from optimizer.plan import LeastChange
+from optimizer.rules import bit, broken_names
+from optimizer.scenario import Quota, Scenario
+from optimizer.wording import rate, summarize
+
+MOST_CHANGES = 6
+LATENCY_SLACK = 1.05  # a target at the very edge leaves no room for traffic: 5% above it is the least that is of use
+
+CheapestOf = Callable[[Scenario], Answer | None]
+
+# Rule -> (field of limits, column of the choice or of its offer, flag).
+NAMED_LIMITS: dict[str, tuple[str, str, str]] = {
+    "gpu_allowed": ("gpus", "gpu", "--gpu"),
+    "weights_allowed": ("weights", "weights", "--weights"),
+    "kv_cache_allowed": ("kv_cache", "kv_cache", "--kv-cache"),
+    "provider_allowed": ("providers", "provider", "--provider"),
+    "provider_kind_allowed": ("provider_kinds", "provider_kind", "--provider-kind"),
+    "region_allowed": ("regions", "region", "--region"),
+    "instance_type_allowed": ("instance_types", "instance_type", "--instance-type"),
+    "term_allowed": ("terms", "term", "--term"),
+}
+SIZES = ("tp", "pp", "ep", "attention_dp")
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change to one section of the question, in words and as a flag."""
+
+    section: str
+    fields: dict[str, Any] = field(hash=False)
+    words: str
+    flag: str
+
+
+def find_least_changes(scenario: Scenario, table: Table, cheapest_of: CheapestOf) -> tuple[LeastChange, ...]:
+    """Return the smallest sets of rules to give way, each with the least change that does and its cost then.
+
+    Args:
+        scenario: the infeasible question.
+        table: its table.
+        cheapest_of: solves a changed question; None if it is infeasible too.
+    """
+    rows = table.choices
+    if rows.empty:
+        return ()
+    over = excess(scenario, table)
+    found = []
+    for mask in smallest(set(rows["broken"].tolist()))[:MOST_CHANGES]:
+        able = rows[rows["broken"] == mask]
+        row = able.assign(over=over).sort_values(["over", "cost_micro_usd"], kind="stable").iloc[0]
+        rules = broken_names(mask)
+        change = _give_way(scenario, table, row, rules, cheapest_of)
+        found += [change] if change is not None else []
+        found += _without_targets(scenario, rules, change, cheapest_of)
+    if not found or {"budget", "quota"} & {rule for change in found for rule in change.rules}:
+        found += _less_traffic(scenario, table, cheapest_of)
+    return tuple(sorted(found, key=lambda one: (len(one.rules), one.usd_per_hour)))
+
+
+def _give_way(
+    scenario: Scenario, table: Table, row: pd.Series, rules: tuple[str, ...], cheapest_of: CheapestOf
+) -> LeastChange | None:
+    """Change the scenario just enough for this row and solve it; None where a rule cannot give way."""
+    changes = [_change(scenario, table, row, rule) for rule in rules]
+    able = [change for change in changes if change is not None]
+    if len(able) < len(rules):
+        return None
+    changed = scenario
+    for change in able:
+        changed = changed.changed(change.section, **change.fields)
+    answer = cheapest_of(changed)
+    if answer is None:
+        return None
+    return _least_change(rules, able, answer)
+
+
+def _least_change(rules: tuple[str, ...], changes: list[_Change], answer: Answer) -> LeastChange:
+    return LeastChange(
+        rules=rules,
+        change=" and ".join(change.words for change in changes),
+        flag=" ".join(change.flag for change in changes),
+        summary=summarize(answer.layout),
+        usd_per_hour=answer.cost.usd_per_hour,
+    )
+
+
+def _without_targets(
+    scenario: Scenario, rules: tuple[str, ...], least: LeastChange | None, cheapest_of: CheapestOf
+) -> list[LeastChange]:
+    """Return what the targets would be on the cheapest layout without them, where the least change costs more.
+
+    Or where there is no least change: a target that an idle replica just meets may leave no room for the traffic.
+    """
+    if not set(rules) <= set(LATENCIES):
+        return []
+    answer = cheapest_of(scenario.changed("targets", **{f"{rule}_ms": None for rule in rules}))
+    if answer is None or (least is not None and answer.cost.usd_per_hour >= least.usd_per_hour):
+        return []
+    # A target holds at the traffic, and without waiting at the concurrency limit: what is enough for the one may be so
+    # for both, on the same layout with fewer requests at once.
+    for reached in (_reached_ms(scenario, answer, full=False), _reached_ms(scenario, answer, full=True)):
+        changes = [_target(scenario, rule, round_up(reached[rule])) for rule in rules]
+        relaxed = {name: value for change in changes for name, value in change.fields.items()}
+        confirmed = cheapest_of(scenario.changed("targets", **relaxed))
+        if confirmed is not None:
+            return [_least_change(rules, changes, confirmed)]
+    return []
+
+
+def _reached_ms(scenario: Scenario, answer: Answer, full: bool) -> dict[str, float]:
+    """Return the latencies of an answer, in ms by name: at its traffic, or with every replica full."""
+    done = answer.performance
+    if not full:
+        return {"ttft": done.ttft_ms, "tpot": done.tpot_ms, "e2e": done.e2e_ms}
+    tpot = max(done.tpot_ms, done.saturation.tpot_ms)
+    return {"ttft": done.ttft_ms, "tpot": tpot, "e2e": done.ttft_ms + (scenario.workload.output_tokens - 1) * tpot}
+
+
+def _change(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> _Change | None:
+    if rule in LATENCIES:
+        return _slower(scenario, row, rule)
+    if rule in NAMED_LIMITS:
+        return _also(scenario, table, row, rule)
+    by_rule: dict[str, Callable[[Scenario, Table, pd.Series], _Change | None]] = {
+        "vram_headroom": _less_headroom,
+        "budget": _more_budget,
+        "quota": _more_quota,
+        "sizes_allowed": _other_sizes,
+        "replicas_allowed": _other_replicas,
+        "price_age": _older_prices,
+    }
+    return by_rule[rule](scenario, table, row) if rule in by_rule else None
+
+
+def _slower(scenario: Scenario, row: pd.Series, rule: str) -> _Change:
+    return _target(scenario, rule, round_up(float(row[f"alone_{rule}_s"]) * 1e3 * LATENCY_SLACK))
+
+
+def _target(scenario: Scenario, rule: str, value: float) -> _Change:
+    asked = getattr(scenario.targets, f"{rule}_ms")
+    words = f"{rule.upper()} of {value:g} ms instead of {asked:g} ms"
+    return _Change("targets", {f"{rule}_ms": value}, words, f"--{rule}-ms {value:g}")
+
+
+def _also(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> _Change:
+    """Allow one more value; where only exclusions stand, drop them."""
+    name, column, flag = NAMED_LIMITS[rule]
+    value = str(row[column] if column in row else table.offers.iloc[int(row["offer"])][column])
+    kept = getattr(scenario.limits, name)
+    fields: dict[str, Any] = {}
+    flags = []
+    if kept and value not in kept:
+        fields[name] = (*kept, value)
+        flags.append(f"{flag} {','.join(map(shlex.quote, (*kept, value)))}")
+    excluded = getattr(scenario.limits, f"exclude_{name}", ())
+    if value in excluded:
+        fields[f"exclude_{name}"] = tuple(other for other in excluded if other != value)
+        flags.append(f"without --exclude-{flag.removeprefix('--')} {value}")
+    return _Change("limits", fields, f"also {value}", " ".join(flags))
+
+
+def _less_headroom(scenario: Scenario, table: Table, row: pd.Series) -> _Change | None:
+    memory = scenario.memory
+    if memory.policy != "framework":
+        return None
+    headroom = math.floor((1 - table.memory_share(scenario, row) * (1 - memory.headroom)) * 100) / 100
+    if headroom < 0:
+        return None
+    words = f"memory headroom of {headroom:.0%} instead of {memory.headroom:.0%}"
+    return _Change("memory", {"headroom": headroom}, words, f"--headroom {headroom:g}")
+
+
+def _more_budget(scenario: Scenario, _: Table, row: pd.Series) -> _Change:
+    value = math.ceil(int(row["cost_micro_usd"]) / MICRO * 100) / 100
+    words = f"a budget of ${value:,.2f}/h instead of ${scenario.limits.budget_usd_per_hour:,.2f}/h"
+    return _Change("limits", {"budget_usd_per_hour": value}, words, f"--budget-usd-per-hour {value:g}")
+
+
+def _more_quota(scenario: Scenario, table: Table, row: pd.Series) -> _Change | None:
+    limits, offer = scenario.limits, table.offers.iloc[int(row["offer"])]
+    nodes, gpus = int(row["nodes"]), int(row["nodes"]) * int(row["gpus_per_node"])
+    fields: dict[str, Any] = {}
+    flags = []
+    for name, needed in (("max_gpus", gpus), ("max_nodes", nodes)):
+        most = getattr(limits, name)
+        if most is not None and needed > most:
+            fields[name] = needed
+            flags.append(f"--{name.replace('_', '-')} {needed}")
+    quotas = tuple(_raised(quota, offer, gpus, nodes) for quota in limits.quotas)
+    if quotas != limits.quotas:
+        fields["quotas"] = [quota.model_dump() for quota in quotas]
+        flags.append("limits.quotas")
+    if not fields:
+        return None  # stock, which no limit of the user's changes
+    said = f"a quota of {nodes} node{'s' if nodes > 1 else ''} ({gpus} GPU{'s' if gpus > 1 else ''})"
+    return _Change("limits", fields, said, " ".join(flags))
+
+
+def _raised(quota: Quota, offer: pd.Series, gpus: int, nodes: int) -> Quota:
+    """Return the quota with room for so many GPUs and nodes, where it is one on this offer."""
+    named = {name: getattr(quota, name) for name in ("gpu", "provider", "region")}
+    if any(value is not None and offer[name] != value for name, value in named.items()):
+        return quota
+    return quota.model_copy(
+        update={
+            "max_gpus": None if quota.max_gpus is None else max(quota.max_gpus, gpus),
+            "max_nodes": None if quota.max_nodes is None else max(quota.max_nodes, nodes),
+        }
+    )
+
+
+def _other_sizes(scenario: Scenario, _: Table, row: pd.Series) -> _Change:
+    limits = scenario.limits
+    limited = {name: getattr(limits, name) for name in SIZES}
+    fields = {name: (*kept, int(row[name])) for name, kept in limited.items() if kept and row[name] not in kept}
+    words = ", ".join(f"{name} {row[name]}" for name in fields)
+    flags = [f"--{name.replace('_', '-')} {','.join(map(str, sizes))}" for name, sizes in fields.items()]
+    return _Change("limits", fields, words, " ".join(flags))
+
+
+def _other_replicas(scenario: Scenario, _: Table, row: pd.Series) -> _Change:
+    value = int(row["replicas"])
+    fields = {"replicas": (*scenario.limits.replicas, value)}
+    return _Change("limits", fields, f"{value} replicas", f"--replicas {','.join(map(str, fields['replicas']))}")
+
+
+def _older_prices(_scenario: Scenario, table: Table, row: pd.Series) -> _Change:
+    seen = table.offers.iloc[int(row["offer"])]["seen_on"]
+    age = int((pd.Timestamp(table.today) - seen).days)
+    return _Change("prices", {"max_age_days": age}, f"prices of {age} days ago", f"--max-price-age-days {age}")
+
+
+def _less_traffic(scenario: Scenario, table: Table, cheapest_of: CheapestOf) -> list[LeastChange]:
+    """Return the most traffic that budget and quotas carry, as a change of its own; nothing where they carry none."""
+    able = table.choices[(table.choices["broken"] & ~bit("budget", "quota", "traffic")) == 0]
+    most = _most_carried(scenario, able) if len(able) else 0.0
+    kind = scenario.workload.kind
+    amount = math.floor(most) if kind == "concurrency" else round_down(most)
+    if not 0 < amount < scenario.workload.demand:
+        return []
+    changed = scenario.changed("workload", **{kind: amount})
+    answer = cheapest_of(changed)
+    if answer is None:
+        return []
+    words = f"{rate(changed)} instead of {rate(scenario)}"
+    change = _Change("workload", {kind: amount}, words, f"--{kind.replace('_', '-')} {amount:g}")
+    return [_least_change(("traffic",), [change], answer)]
+
+
+def _most_carried(scenario: Scenario, rows: pd.DataFrame) -> float:
+    """Return the most traffic that any of these choices carries within its nodes to be had and the budget."""
+    nodes = np.minimum(rows["node_cap"].to_numpy(), UNLIMITED)
+    budget = scenario.limits.budget_usd_per_hour
+    if budget is not None:
+        nodes = np.minimum(nodes, round(budget * MICRO) // rows["price_micro_usd"].to_numpy())
+    spans = rows["nodes_per_replica"].to_numpy()
+    replicas = np.where(spans > 1, nodes // spans, nodes * rows["replicas_per_node"].to_numpy())
+    allowed = np.array([0, *sorted(scenario.limits.replicas)])
+    if len(allowed) > 1:
+        replicas = allowed[np.searchsorted(allowed, replicas, side="right") - 1]
+    return float((replicas * rows["capacity"].to_numpy()).max())
+
+
+def round_up(value: float, digits: int = 3) -> float:
+    """Return the least number of so many significant digits that is not below `value`."""
+    return _rounded(value, digits, math.ceil)
+
+
+def round_down(value: float, digits: int = 3) -> float:
+    """Return the largest number of so many significant digits that is not above `value`."""
+    return _rounded(value, digits, math.floor)
+
+
+def _rounded(value: float, digits: int, to_whole: Callable[[float], int]) -> float:
+    if value <= 0 or not math.isfinite(value):
+        return value
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return float(f"{to_whole(round(value / unit, 9)) * unit:.12g}")

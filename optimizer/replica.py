@@ -1,0 +1,91 @@
+"""One replica that the user names: for `fit` and `predict`, which ask no solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalogs.gpus import Gpu, get_gpu
+from catalogs.models import ModelSpec
+from catalogs.nodes import default_fabric
+from optimizer.divisibility import check_split
+from optimizer.errors import QuestionError
+from optimizer.rules import get_rule
+from optimizer.split import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A split of a model on a GPU type, inside one node of just as many GPUs as the replica has."""
+
+    model: ModelSpec
+    gpu: Gpu
+    split: Split
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Rules that the model or the GPU refuses this split by, with what they need; empty when none."""
+        found = {refusal.rule: refusal.needs for refusal in check_split(self.model, self.split)}
+        lacking = []
+        if self.gpu.weight_support(self.split.weights) == "none":
+            lacking.append(f"runs {self.split.weights} weights")
+        if not self.gpu.kv_cache_support(self.split.kv_cache):
+            lacking.append(f"keeps a {self.split.kv_cache} KV cache")
+        if lacking:
+            found["dtype_supported"] = f"a GPU that {' and '.join(lacking)}: {self.gpu.name} does not"
+        return found
+
+
+def name_replica(
+    model: ModelSpec,
+    gpu: str,
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    ep: int = 1,
+    attention_dp: int = 1,
+    weights: str | None = None,
+    kv_cache: str | None = None,
+) -> Replica:
+    """Return the replica that the user names; precisions not named are the checkpoint's own.
+
+    Raises:
+        UnknownNameError: the GPU is not in the catalog.
+        QuestionError: `ep` is neither 1 nor all GPUs of a stage.
+    """
+    checkpoint = model.checkpoint
+    auto = checkpoint.kv_cache or ("bf16" if checkpoint.dtype == "fp32" else checkpoint.dtype)
+    if ep not in (1, tp * attention_dp):
+        raise QuestionError(f"--ep {ep}: expected 1, or tp x attention_dp = {tp * attention_dp}")
+    split = Split(str(weights or checkpoint.weights), str(kv_cache or auto), tp, pp, ep, attention_dp)
+    return Replica(model, get_gpu(gpu), split)
+
+
+def replica_columns(replica: Replica) -> dict[str, list[object]]:
+    """Return the replica as a one-row table for the speed model, on a node that holds just it."""
+    split = replica.split
+    fabric, scale_up_gpus = default_fabric(replica.gpu, split.gpus)
+    return {
+        "gpu": [replica.gpu.name],
+        "weights": [split.weights],
+        "kv_cache": [split.kv_cache],
+        "tp": [split.tp],
+        "pp": [split.pp],
+        "ep": [split.ep],
+        "attention_dp": [split.attention_dp],
+        "gpus_per_node": [split.gpus],
+        "fabric": [fabric],
+        "scale_up_gpus": [scale_up_gpus],
+        "network": ["unknown"],
+        "network_gbit_per_s": [float("nan")],
+    }
+
+
+def refuse(replica: Replica) -> None:
+    """Raise QuestionError with every reason why engines would not load this replica; return when there is none."""
+    refusals = replica.refusals
+    if refusals:
+        said = "\n".join(f"  - {rule} ({get_rule(rule).meaning}): needs {needs}" for rule, needs in refusals.items())
+        raise QuestionError(
+            f"{replica.model.name} does not run as {replica.split.weights} tp={replica.split.tp} "
+            f"pp={replica.split.pp} ep={replica.split.ep} on {replica.gpu.name}:\n{said}"
+        )

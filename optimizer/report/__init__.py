@@ -1,0 +1,1 @@
+"""Answers as tables for people; JSON comes from the models themselves."""

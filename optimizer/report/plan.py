@@ -1,0 +1,239 @@
+"""A Plan as tables: the answer first, then what it stands on, then what else there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+
+from optimizer.plan import Alternative, Plan
+from optimizer.report.text import (
+    amount_of,
+    bullet,
+    bullet_of_items,
+    count,
+    dollars,
+    heading,
+    make_console,
+    make_table,
+    milliseconds,
+    packed,
+    share,
+    speed_basis,
+)
+from optimizer.rules import get_rule
+
+CAUSES = {"kv_cache": "KV cache", "all_reduce": "all-reduce"}
+MOST_ALTERNATIVES = 12
+LEAST_SHOWN_MS = 0.005  # causes of a step below it would read as 0.00
+FIGURE = re.compile(r"(?<![\w.$-])\d[\d,.]*(?:e[+-]?\d+)?(?:%| ms)?(?!\w)")
+
+
+def print_plan(plan: Plan, *, explain: bool = False, console: Console | None = None) -> None:
+    """Print an answer.
+
+    Args:
+        plan: the answer.
+        explain: show the four-step ladder as well.
+        console: where to print; the terminal when not given.
+    """
+    out = console or make_console()
+    if plan.layout is None:
+        _print_infeasible(out, plan)
+    else:
+        _print_answer(out, plan)
+        if explain:
+            _print_ladder(out, plan)
+    _print_ruled_out(out, plan)
+    _print_prices(out, plan)
+
+
+def _print_answer(out: Console, plan: Plan) -> None:
+    if plan.layout is None or plan.cost is None:
+        return
+    cost, layout = plan.cost, plan.layout
+    out.print(f"{plan.status.upper()}  {plan.summary}", style="bold green")
+    idle = layout.nodes * layout.gpus_per_node - layout.gpus_used
+    out.print(
+        f"{dollars(cost.usd_per_hour)}/hour, {dollars(cost.usd_per_month)}/month\n"
+        f"{dollars(cost.usd_per_million_output_tokens)} per million output tokens at this traffic, "
+        f"{dollars(cost.usd_per_million_output_tokens_at_saturation)} at saturation"
+    )
+    if plan.status == "optimal":
+        out.print("Proved: no layout in this catalog that keeps every rule costs less.")
+    else:
+        out.print(
+            f"Not proved within the time limit: the cheapest may cost down to {dollars(cost.bound_usd_per_hour)}/hour "
+            f"(gap {cost.gap:.1%})."
+        )
+    if idle:
+        out.print(f"{idle} of the {layout.nodes * layout.gpus_per_node} rented GPUs stay idle.")
+    _print_memory(out, plan)
+    _print_performance(out, plan)
+    _print_alternatives(out, plan.alternatives)
+    _print_cheaper(out, plan)
+
+
+def _print_memory(out: Console, plan: Plan) -> None:
+    memory, layout = plan.memory, plan.layout
+    if memory is None or layout is None:
+        return
+    heading(
+        out,
+        f"Memory per GPU, GiB ({memory.policy} policy, fullest GPU, "
+        f"{amount_of(layout.concurrency_per_replica, 'request')} of {memory.context_tokens:,} tokens)",
+    )
+    table = make_table(
+        *((name, "right") for name in ("weights", "KV cache", "activations", "overhead", "need", "available", "left"))
+    )
+    table.add_row(
+        *(
+            f"{value:.1f}"
+            for value in (
+                memory.weights_gib,
+                memory.kv_cache_gib,
+                memory.activations_gib,
+                memory.overhead_gib,
+                memory.need_gib,
+                memory.available_gib,
+                memory.headroom_left_gib,
+            )
+        )
+    )
+    out.print(table)
+    out.print(
+        f"The driver reports {memory.gpu_memory_gib:.1f} GiB. "
+        f"A replica's KV cache can hold {memory.kv_tokens:,} tokens."
+    )
+
+
+def _print_performance(out: Console, plan: Plan) -> None:
+    performance = plan.performance
+    if performance is None or plan.layout is None:
+        return
+    targets = {target.name: target for target in plan.targets}
+    heading(out, "Predicted performance at this traffic (means)")
+    table = make_table(("", "left"), ("predicted", "right"), ("target", "right"), ("", "left"))
+    for name, label in (("ttft", "time to first token"), ("tpot", "time per output token"), ("e2e", "end to end")):
+        target = targets.get(name)
+        verdict = "" if target is None else "holds" if target.holds else "MISSED"
+        value = getattr(performance, f"{name}_ms")
+        table.add_row(label, milliseconds(value), milliseconds(target.target) if target else "-", verdict)
+    table.add_row("output tokens/s", count(performance.output_tokens_per_second), "-", "")
+    table.add_row("requests/s", count(performance.requests_per_second), "-", "")
+    table.add_row("utilization", share(performance.utilization), "-", "")
+    out.print(table)
+    step = ", ".join(
+        f"{CAUSES.get(cause, cause)} {value:.2f}"
+        for cause, value in performance.step_ms.items()
+        if value >= LEAST_SHOWN_MS
+    )
+    out.print(f"One decode step at {performance.requests_in_flight:.1f} requests in flight per replica, ms: {step}.")
+    out.print(speed_basis(performance.basis, performance.error_band))
+
+
+def _print_alternatives(out: Console, alternatives: tuple[Alternative, ...]) -> None:
+    priced = [one for one in alternatives if one.usd_per_hour is not None]
+    if priced:
+        heading(out, "Cheapest on each other GPU ($/M: per million output tokens at saturation)")
+        table = make_table(
+            ("$/hour", "right"), ("more", "right"), ("$/M", "right"), ("layout, and why it is not the answer", "left")
+        )
+        for one in priced[:MOST_ALTERNATIVES]:
+            table.add_row(
+                dollars(one.usd_per_hour),
+                f"+{dollars(one.extra_usd_per_hour)}",
+                dollars(one.usd_per_million_output_tokens_at_saturation),
+                f"{one.summary}\n- {one.why}",
+            )
+        out.print(table)
+        dearer = priced[MOST_ALTERNATIVES:]
+        if dearer:
+            out.print("Dearer still, $/hour (--json has their layouts and reasons):")
+            packed(out, (f"{one.gpu} {dollars(one.usd_per_hour)}" for one in dearer), indent=2)
+    _print_gpus_without_layout(out, [one for one in alternatives if one.usd_per_hour is None])
+
+
+def _print_gpus_without_layout(out: Console, rest: Sequence[Alternative]) -> None:
+    """Print the GPUs that have no layout, those of one reason together, each with its own figure."""
+    if not rest:
+        return
+    heading(out, "No layout on")
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for one in rest:
+        found = FIGURE.search(one.why)
+        reason = FIGURE.sub("...", one.why, count=1) if found else one.why
+        groups.setdefault(reason, []).append((one.gpu, found.group() if found else ""))
+    for reason, members in groups.items():
+        figures = {figure for _, figure in members}
+        if len(figures) == 1:
+            bullet_of_items(out, reason.replace("...", figures.pop(), 1), [gpu for gpu, _ in members])
+        else:
+            bullet_of_items(out, reason, [f"{gpu} {figure}" for gpu, figure in members])
+
+
+def _print_cheaper(out: Console, plan: Plan) -> None:
+    if not plan.cheaper_if:
+        return
+    heading(out, "It would be cheaper with")
+    for one in plan.cheaper_if:
+        saves = f"{dollars(one.usd_per_hour)}/hour, saves {dollars(one.saving_usd_per_hour)}"
+        bullet(out, f"{one.change} ({one.flag}): {saves}", one.summary)
+
+
+def _print_ladder(out: Console, plan: Plan) -> None:
+    heading(out, "How one gets there")
+    for step in plan.explanation:
+        out.print(step.title, style="bold")
+        for line in step.lines:
+            out.print(Padding(line, (0, 0, 0, 3)))
+
+
+def _print_infeasible(out: Console, plan: Plan) -> None:
+    out.print(f"INFEASIBLE  {plan.summary}", style="bold red")
+    heading(out, "These rules cannot hold together")
+    table = make_table(("rule", "left"), ("what it asks", "left"), ("here", "left"))
+    for conflict in plan.conflict:
+        table.add_row(conflict.rule, conflict.meaning, conflict.needs)
+    out.print(table)
+    if plan.nearest_misses:
+        heading(out, "Nearest misses")
+        table = make_table(("$/hour", "right"), ("layout, and what it breaks", "left"))
+        for miss in plan.nearest_misses:
+            breaks = "".join(f"\n- {name}: {said}" for name, said in miss.breaks.items())
+            table.add_row(dollars(miss.usd_per_hour), f"{miss.summary}{breaks}")
+        out.print(table)
+    if plan.least_changes:
+        heading(out, "The least change that would do")
+        for change in plan.least_changes:
+            bullet(out, f"{change.change} ({change.flag}): {dollars(change.usd_per_hour)}/hour", change.summary)
+
+
+def _print_ruled_out(out: Console, plan: Plan) -> None:
+    if not plan.ruled_out:
+        return
+    total = sum(plan.ruled_out.values())
+    heading(out, f"Ruled out: {total:,} of {plan.solver.candidates:,} candidates, each under the first rule it breaks")
+    table = make_table(("rule", "left"), ("count", "right"), ("what it asks", "left"))
+    for name, amount in plan.ruled_out.items():
+        table.add_row(name, f"{amount:,}", get_rule(name).meaning)
+    out.print(table)
+
+
+def _print_prices(out: Console, plan: Plan) -> None:
+    prices = plan.prices
+    heading(out, "Prices")
+    seen = (
+        f"seen {prices.seen_on}, {amount_of(prices.age_days, 'day')} ago"
+        if prices.seen_on
+        else f"at best {amount_of(prices.age_days, 'day')} old"
+    )
+    set_aside = sum(prices.offers_set_aside.values())
+    out.print(f"As of {prices.as_of}: {prices.offers_considered:,} offers, {set_aside:,} rows set aside. Price {seen}.")
+    if plan.layout is not None:
+        source = prices.sources.get(plan.layout.price_source, plan.layout.price_source)
+        out.print(f"Source: {source}")
+    for warning in plan.warnings:
+        out.print(f"Warning: {warning}", style="yellow")

@@ -1,0 +1,125 @@
+"""Shared pieces of the reports: the console, tables that fit its width, numbers as people write them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+_TRAILING_BLANKS = re.compile(r"[ \t]+(?=\n|\Z)")
+
+
+class _WithoutTrailingBlanks:
+    """Standard output that drops the blanks with which rich fills lines up to the console's width."""
+
+    def __init__(self, file: TextIO):
+        self._file = file
+
+    def write(self, text: str) -> int:
+        return self._file.write(_TRAILING_BLANKS.sub("", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def make_console() -> Console:
+    """Return the console of a report: as wide as the terminal, and plain text where there is none."""
+    out: Any = _WithoutTrailingBlanks(sys.stdout)
+    return Console(file=out, highlight=False, soft_wrap=False, emoji=False, markup=False)
+
+
+def make_table(*columns: tuple[str, str]) -> Table:
+    """Return a light table; each column is (heading, "left" or "right"), and figures on the right are never broken."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=False)
+    for title, side in columns:
+        table.add_column(title, justify="right" if side == "right" else "left", no_wrap=side == "right")
+    return table
+
+
+def heading(console: Console, text: str) -> None:
+    """Print a section heading after a blank line."""
+    console.print()
+    console.print(text, style="bold")
+
+
+def bullet(console: Console, first: str, second: str) -> None:
+    """Print an item of a list: a line, and what belongs to it indented below."""
+    _hanging(console, "- ", first)
+    console.print(Padding(second, (0, 0, 0, 4)))
+
+
+def bullet_of_items(console: Console, first: str, items: Iterable[str]) -> None:
+    """Print an item of a list: a line, and items packed into lines below it."""
+    _hanging(console, "- ", f"{first}:")
+    packed(console, items, indent=4)
+
+
+def _hanging(console: Console, mark: str, text: str) -> None:
+    """Print a text behind a mark; its further lines start where its first one does."""
+    lines = Text(text).wrap(console, max(console.width - len(mark), 20))
+    for number, line in enumerate(lines):
+        console.print(Text(mark if number == 0 else " " * len(mark)) + line)
+
+
+def packed(console: Console, items: Iterable[str], indent: int) -> None:
+    """Print items one behind the other, separated by commas, as many to a line as go without breaking one."""
+    line = ""
+    pending = list(items)
+    for position, item in enumerate(pending):
+        piece = item + ("," if position < len(pending) - 1 else "")
+        if line and indent + len(line) + 1 + len(piece) > console.width:
+            console.print(" " * indent + line)
+            line = piece
+        else:
+            line = f"{line} {piece}" if line else piece
+    if line:
+        console.print(" " * indent + line)
+
+
+def amount_of(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 request", "1,000 requests"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def dollars(amount: float | None, digits: int = 2) -> str:
+    """Return money as people write it; a dash where it is not known."""
+    if amount is None:
+        return "-"
+    digits = digits if abs(amount) >= 0.1 or amount == 0 else 4
+    return f"${amount:,.{digits}f}"
+
+
+def milliseconds(amount: float | None) -> str:
+    """Return a time in ms with three significant digits, or in s from 10 s on."""
+    if amount is None:
+        return "-"
+    if amount >= 10_000:
+        return f"{amount / 1000:,.1f} s"
+    return f"{amount:,.0f} ms" if amount >= 100 else f"{amount:.3g} ms"
+
+
+def share(amount: float | None) -> str:
+    """Return a share in percent."""
+    return "-" if amount is None else f"{amount:.0%}"
+
+
+def count(amount: float) -> str:
+    """Return a large figure with separators and no needless digits."""
+    return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"
+
+
+def speed_basis(basis: str, error_band: float | None) -> str:
+    """Say what the speed figures stand on, and how far they are typically off where that is known."""
+    words = {
+        "fitted": "Speed figures are fitted to measured runs of this GPU family",
+        "borrowed": "Speed figures are borrowed from a similar GPU family: no run on this one was measured",
+    }
+    band = f"; typically within {error_band:.0%}" if error_band is not None else ""
+    return f"{words.get(basis, f'Speed figures are {basis}')}{band}."

@@ -1,0 +1,248 @@
+"""From a question and the catalogs to an answer. This file only wires the steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+import pandas as pd
+
+from catalogs.models import ModelSpec, load_model
+from catalogs.offers import Discount, OfferTable, discounted, load_offers
+from optimizer import infeasible
+from optimizer.answer import Answer, answers
+from optimizer.candidates import Candidates, build_candidates, node_shapes
+from optimizer.check import check_plan
+from optimizer.choices import MICRO, Choices, build_choices, offer_rows
+from optimizer.errors import AuditError
+from optimizer.explain import ruled_out, why_lost, why_none
+from optimizer.ladder import explain_ladder
+from optimizer.names import check_names
+from optimizer.plan import Alternative, Cost, Plan, PriceBasis, SolverRun
+from optimizer.programs.layout import LayoutAnswer, Settings, cheapest
+from optimizer.relax import find_least_changes
+from optimizer.savings import cheaper_choices, cheaper_if
+from optimizer.scenario import Scenario
+from optimizer.version import __version__
+from optimizer.wording import summarize
+
+KEPT_IN_ALL = 24  # the cheapest choices that enter the program, beside the cheapest of each GPU type
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A question with everything it is answered from: `listed` has list prices, `catalog` the user's own."""
+
+    scenario: Scenario
+    model: ModelSpec
+    listed: OfferTable
+    catalog: OfferTable
+    shapes: pd.DataFrame
+    candidates: Candidates
+    choices: Choices
+
+    @property
+    def offers(self) -> pd.DataFrame:
+        """The offers at the user's own prices."""
+        return self.catalog.frame
+
+    @property
+    def feasible(self) -> pd.DataFrame:
+        """Choices that break no rule, cheapest first."""
+        return self.choices.frame[self.choices.frame["broken"] == 0]
+
+
+def solve(
+    scenario: Scenario,
+    *,
+    model: ModelSpec | None = None,
+    catalog: OfferTable | None = None,
+    today: date | None = None,
+    settings: Settings | None = None,
+) -> Plan:
+    """Return the cheapest feasible layout, proved, or why there is none.
+
+    Args:
+        scenario: the question.
+        model: the model, where the caller has it already; else the scenario's is loaded.
+        catalog: offers at list prices, where the caller has them already; else the scenario's are loaded.
+        today: the day that price ages count from; the real one when not given.
+        settings: how the solver runs.
+
+    Raises:
+        QuestionError, CatalogError: something the user gave is wrong.
+        AuditError: the checker found a rule broken in the answer; nothing is shown then.
+    """
+    problem = pose(scenario, model=model, catalog=catalog, today=today)
+    day = today or date.today()
+    feasible = problem.feasible
+    plan = _infeasible_plan(problem, day, settings) if feasible.empty else _plan(problem, feasible, day, settings)
+    violations = check_plan(plan, problem.model, problem.listed.frame)
+    if violations:
+        raise AuditError(violations)
+    return plan
+
+
+def pose(
+    scenario: Scenario,
+    *,
+    model: ModelSpec | None = None,
+    catalog: OfferTable | None = None,
+    today: date | None = None,
+) -> Problem:
+    """Do all the arithmetic that comes before the solver: candidates, prices, rules."""
+    model = model or load_model(scenario.model)
+    listed = catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files)
+    catalog = at_own_prices(scenario, listed)
+    check_names(scenario, catalog.frame)
+    shapes, shape_of = node_shapes(catalog.frame)
+    candidates = build_candidates(scenario, model, shapes)
+    kept = offer_rows(scenario, catalog.frame, shape_of, today or date.today())
+    return Problem(
+        scenario, model, listed, catalog, shapes, candidates, build_choices(scenario, candidates.frame, kept)
+    )
+
+
+def at_own_prices(scenario: Scenario, listed: OfferTable) -> OfferTable:
+    """Return the offers with the scenario's discounts taken off."""
+    discounts = [Discount(**terms.model_dump()) for terms in scenario.prices.discounts]
+    return discounted(listed, discounts) if discounts else listed
+
+
+def choose(feasible: pd.DataFrame, scenario: Scenario, settings: Settings | None) -> tuple[LayoutAnswer, pd.DataFrame]:
+    """Run the layout program on the choices that are not dominated; return its answer and those choices.
+
+    One layout rents one offer, so of two choices that keep every rule the dearer is dominated. The cheapest of each
+    GPU type and the cheapest of all go in; a dearer one can never be the answer.
+    """
+    of_each_gpu = feasible.drop_duplicates("gpu")
+    kept = feasible.loc[sorted({*of_each_gpu.index, *feasible.index[:KEPT_IN_ALL]})]
+    return cheapest(infeasible.to_choices(kept), infeasible.demand_of(scenario), settings), kept
+
+
+def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Settings | None) -> Plan:
+    scenario = problem.scenario
+    run, kept = choose(feasible, scenario, settings)
+    if run.choice is None or run.bound_micro_usd is None:
+        raise RuntimeError(f"the layout program ended {run.outcome.status} on choices that keep every rule")
+    best_row = kept.iloc[run.choice]
+    others = feasible[feasible["gpu"] != best_row["gpu"]].drop_duplicates("gpu")
+    savings = cheaper_choices(problem, int(best_row["cost_micro_usd"]))
+    wanted = [kept.index[run.choice], *others.index, *(saving.row for saving in savings)]
+    rows = problem.choices.frame.loc[wanted]
+    best, *rest = answers(scenario, problem.model, rows, problem.candidates.frame, problem.offers)
+    best = replace(best, cost=_with_bound(best.cost, run.bound_micro_usd))
+    return Plan(
+        status="optimal" if run.outcome.status == "optimal" else "feasible",
+        summary=summarize(best.layout),
+        layout=best.layout,
+        cost=best.cost,
+        memory=best.memory,
+        performance=best.performance,
+        targets=best.targets,
+        alternatives=_alternatives(problem, best_row, best, others, rest[: len(others)]),
+        cheaper_if=cheaper_if(problem, best, savings, rest[len(others) :]),
+        explanation=explain_ladder(problem, best_row, best),
+        **_common(problem, today, best.layout.price_seen_on, _solver_run(problem, run, len(kept))),
+    )
+
+
+def _with_bound(cost: Cost, bound_micro_usd: int) -> Cost:
+    bound = min(bound_micro_usd / MICRO, cost.usd_per_hour)
+    return cost.model_copy(update={"bound_usd_per_hour": bound, "gap": 1 - bound / cost.usd_per_hour})
+
+
+def _solver_run(problem: Problem, run: LayoutAnswer | None, entered: int) -> SolverRun:
+    candidates = len(problem.candidates.frame) + int(problem.candidates.dead["count"].sum())
+    return SolverRun(
+        name="CP-SAT",
+        status=run.outcome.status if run else "infeasible",
+        seconds=run.outcome.seconds if run else 0.0,
+        candidates=candidates,
+        choices=entered,
+    )
+
+
+def _alternatives(
+    problem: Problem, best_row: pd.Series, best: Answer, rows: pd.DataFrame, found: list[Answer]
+) -> tuple[Alternative, ...]:
+    """The cheapest layout on each other GPU type, cheapest first, then the GPU types that have none and why."""
+    listed = [
+        Alternative(
+            gpu=answer.layout.gpu,
+            summary=summarize(answer.layout),
+            usd_per_hour=answer.cost.usd_per_hour,
+            extra_usd_per_hour=answer.cost.usd_per_hour - best.cost.usd_per_hour,
+            usd_per_million_output_tokens=answer.cost.usd_per_million_output_tokens,
+            usd_per_million_output_tokens_at_saturation=answer.cost.usd_per_million_output_tokens_at_saturation,
+            ttft_ms=answer.performance.ttft_ms,
+            tpot_ms=answer.performance.tpot_ms,
+            utilization=answer.performance.utilization,
+            why=why_lost(problem, best_row, best, rows.iloc[position], answer),
+            layout=answer.layout,
+        )
+        for position, answer in enumerate(found)
+    ]
+    shown = {best.layout.gpu, *(one.gpu for one in listed)}
+    return (*listed, *why_none(problem, shown))
+
+
+def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -> Plan:
+    scenario = problem.scenario
+    table = infeasible.Table(
+        problem.choices.frame,
+        problem.candidates.frame,
+        problem.candidates.dead,
+        problem.choices.shape_offers,
+        problem.offers,
+        today,
+    )
+
+    def cheapest_of(changed: Scenario) -> Answer | None:
+        again = pose(changed, model=problem.model, catalog=problem.listed, today=today)
+        feasible = again.feasible.head(1)
+        if feasible.empty:
+            return None
+        return answers(changed, problem.model, feasible, again.candidates.frame, again.offers)[0]
+
+    rules = infeasible.find_conflict(scenario, table)
+    return Plan(
+        status="infeasible",
+        summary="no layout in the catalog keeps every rule",
+        conflict=infeasible.describe_conflict(scenario, table, rules),
+        nearest_misses=infeasible.find_nearest_misses(scenario, table),
+        least_changes=find_least_changes(scenario, table, cheapest_of),
+        **_common(problem, today, None, _solver_run(problem, None, len(problem.choices.frame))),
+    )
+
+
+def _common(problem: Problem, today: date, seen_on: date | None, run: SolverRun) -> dict[str, Any]:
+    """Fields that every plan has, feasible or not."""
+    catalog, prices = problem.catalog, problem.scenario.prices
+    newest = seen_on or catalog.frame["seen_on"].max().date()
+    age = max((today - newest).days, 0)
+    basis = PriceBasis(
+        as_of=catalog.as_of,
+        seen_on=seen_on,
+        age_days=age,
+        stale=age > prices.stale_after_days,
+        sources=catalog.sources,
+        offers_considered=len(catalog.frame),
+        offers_set_aside=catalog.set_aside,
+    )
+    return {
+        "shardwise_version": __version__,
+        "scenario": problem.scenario.model_dump(mode="json"),
+        "prices": basis,
+        "ruled_out": ruled_out(problem),
+        "warnings": _warnings(basis),
+        "solver": run,
+    }
+
+
+def _warnings(basis: PriceBasis) -> tuple[str, ...]:
+    if not basis.stale:
+        return ()
+    seen = basis.seen_on or "the newest day known"
+    return (f"prices are {basis.age_days} days old (seen {seen}): check them with the provider before you rent",)
