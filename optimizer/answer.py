@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec
 from optimizer.capacity import memory_policy
 from optimizer.choices import MICRO
 from optimizer.memory import breakdown, footprint
+from optimizer.performance.efficiency import tpot_error
 from optimizer.performance.latency import Prediction, predict_closed_loop, predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import HOURS_PER_MONTH, Cost, Layout, MemoryUse, Performance, Saturation, TargetCheck
 from optimizer.scenario import Memory, Scenario
 from optimizer.split import Split
+
+Floats = NDArray[np.float64]
 
 GIB = 2**30
 ROUNDING = 1 + 1e-6  # a target met to the last digit of a bisection is met
@@ -37,7 +43,7 @@ def answers(
     scenario: Scenario,
     model: ModelSpec,
     rows: pd.DataFrame,
-    frame: pd.DataFrame,
+    speed: SpeedModel,
     offers: pd.DataFrame,
     memory: Memory | None = None,
 ) -> list[Answer]:
@@ -47,33 +53,18 @@ def answers(
         scenario: the question.
         model: its model.
         rows: rows of Choices.frame.
-        frame: the candidates that the rows point to.
+        speed: the speed model of the candidates that the rows point to.
         offers: the offers that the rows point to.
         memory: memory settings that the rows were filled with, where not the scenario's.
     """
     if rows.empty:
         return []
-    replicas = frame.iloc[rows["candidate"].to_numpy()].reset_index(drop=True)
-    speed = SpeedModel(model, replicas)
-    limit = rows["concurrency"].to_numpy(dtype=np.float64)
-    count = rows["replicas"].to_numpy()
-    work = scenario.workload
-    saturated = predict_closed_loop(speed, limit, work.input_tokens, work.output_tokens)
-    if work.kind == "request_rate":
-        now = predict_open_loop(speed, work.demand / count, limit, work.input_tokens, work.output_tokens)
-        utilization = now.utilization
-    else:
-        in_flight = np.ceil(work.demand / count) if work.kind == "concurrency" else limit
-        now = predict_closed_loop(speed, in_flight, work.input_tokens, work.output_tokens)
-        carried = (
-            in_flight / limit if work.kind == "concurrency" else work.demand / (count * now.output_tokens_per_second)
-        )
-        utilization = carried
+    speeds = _speeds(scenario, rows, speed.take(rows["candidate"].to_numpy()))
+    rented = offers.iloc[rows["offer"].to_numpy()].to_dict("records")
     found = []
-    for position in range(len(rows)):
-        row = rows.iloc[position]
-        layout = _layout(row, offers)
-        performance = _performance(scenario, speed, position, layout, now, saturated, float(utilization[position]))
+    for position, (row, offer) in enumerate(zip(rows.to_dict("records"), rented, strict=True)):
+        layout = _layout(row, offer)
+        performance = _performance(scenario, layout, speeds, position)
         found.append(
             Answer(
                 layout=layout,
@@ -86,8 +77,36 @@ def answers(
     return found
 
 
-def _layout(row: pd.Series, offers: pd.DataFrame) -> Layout:
-    offer = offers.iloc[int(row["offer"])]
+@dataclass(frozen=True, slots=True)
+class _Speeds:
+    """Speeds of all rows: at this traffic, at the concurrency limit, and of one decode step by cause."""
+
+    now: Prediction
+    saturated: Prediction
+    utilization: Floats
+    step_s: dict[str, Floats]
+    kind: NDArray[np.str_]
+
+
+def _speeds(scenario: Scenario, rows: pd.DataFrame, speed: SpeedModel) -> _Speeds:
+    work = scenario.workload
+    limit, count = rows["concurrency"].to_numpy(dtype=np.float64), rows["replicas"].to_numpy()
+    saturated = predict_closed_loop(speed, limit, work.input_tokens, work.output_tokens)
+    if work.kind == "request_rate":
+        now = predict_open_loop(speed, work.demand / count, limit, work.input_tokens, work.output_tokens)
+        utilization = now.utilization
+    elif work.kind == "concurrency":
+        in_flight = np.ceil(work.demand / count)
+        now = predict_closed_loop(speed, in_flight, work.input_tokens, work.output_tokens)
+        utilization = in_flight / limit
+    else:
+        now = saturated
+        utilization = work.demand / (count * saturated.output_tokens_per_second)
+    step_s = speed.decode_terms(np.maximum(now.in_flight, 1.0), work.input_tokens + work.output_tokens / 2)
+    return _Speeds(now, saturated, utilization, step_s, speed.kind)
+
+
+def _layout(row: Mapping[Hashable, Any], offer: Mapping[Hashable, Any]) -> Layout:
     network_rate, stock = offer["network_gbit_per_s"], offer["max_nodes"]
     return Layout(
         provider=str(offer["provider"]),
@@ -119,36 +138,25 @@ def _layout(row: pd.Series, offers: pd.DataFrame) -> Layout:
     )
 
 
-def _performance(
-    scenario: Scenario,
-    speed: SpeedModel,
-    position: int,
-    layout: Layout,
-    now: Prediction,
-    saturated: Prediction,
-    utilization: float,
-) -> Performance:
-    work = scenario.workload
-    in_flight = float(now.in_flight[position])
+def _performance(scenario: Scenario, layout: Layout, speeds: _Speeds, position: int) -> Performance:
+    work, now, saturated = scenario.workload, speeds.now, speeds.saturated
     if work.kind == "request_rate":
         requests_per_s = float(work.demand)
     elif work.kind == "concurrency":
         requests_per_s = work.demand / float(now.e2e_s[position])
     else:
         requests_per_s = work.demand / work.output_tokens
-    context = work.input_tokens + work.output_tokens / 2
-    step = speed.decode_breakdown(position, max(in_flight, 1.0), context)
     return Performance(
         ttft_ms=float(now.ttft_s[position]) * 1e3,
         tpot_ms=float(now.tpot_s[position]) * 1e3,
         e2e_ms=float(now.e2e_s[position]) * 1e3,
         output_tokens_per_second=requests_per_s * work.output_tokens,
         requests_per_second=requests_per_s,
-        requests_in_flight=in_flight,
-        utilization=utilization,
-        step_ms={cause: seconds * 1e3 for cause, seconds in step.items()},
-        basis="fitted" if bool(speed.calibrated[position]) else "borrowed",
-        error_band=None,
+        requests_in_flight=float(now.in_flight[position]),
+        utilization=float(speeds.utilization[position]),
+        step_ms={cause: float(seconds[position]) * 1e3 for cause, seconds in speeds.step_s.items()},
+        basis="fitted" if speeds.kind[position] == "fitted" else "borrowed",
+        error_band=tpot_error(get_gpu(layout.gpu)),
         saturation=Saturation(
             concurrency=layout.concurrency_per_replica,
             tpot_ms=float(saturated.tpot_s[position]) * 1e3,

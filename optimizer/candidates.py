@@ -21,7 +21,7 @@ from optimizer.capacity import fill_capacity
 from optimizer.divisibility import check_split
 from optimizer.memory import Footprint, footprint
 from optimizer.performance.speed import SpeedModel
-from optimizer.rules import bit, bits_of_kind
+from optimizer.rules import RULES, bit, bits_of_kind
 from optimizer.scenario import KV_DTYPES, Scenario
 from optimizer.split import Split
 
@@ -41,6 +41,7 @@ PRECISION_GROUPS: tuple[tuple[str, ...], ...] = (
 )
 
 
+_RULE_BITS = len(RULES)
 _NOTHING = Footprint(weights_bytes=0.0, kv_bytes_per_token=0.0)
 _WIDTH_ORDER = {name: index for index, group in enumerate(PRECISION_GROUPS) for name in group}
 
@@ -299,5 +300,6 @@ def _held_columns(table: SplitTable, held_tokens: int) -> dict[str, NDArray[Any]
 
 
 def _count_dead(shape_index: Ints, broken: Ints) -> pd.DataFrame:
-    frame = pd.DataFrame({"shape": shape_index, "broken": broken})
-    return frame.groupby(["shape", "broken"], sort=True).size().reset_index(name="count")
+    # One number holds a shape and its broken rules.
+    keys, count = np.unique(shape_index << _RULE_BITS | broken, return_counts=True)
+    return pd.DataFrame({"shape": keys >> _RULE_BITS, "broken": keys & (1 << _RULE_BITS) - 1, "count": count})

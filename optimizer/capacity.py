@@ -102,7 +102,7 @@ def fill_capacity(
     return frame.assign(
         memory_concurrency=by_memory,
         concurrency=limit,
-        capacity=np.where(limit > 0, _capacity(speed, scenario, limit, targets), 0.0),
+        capacity=_capacity(speed, scenario, limit, targets),
         alone_ttft_s=alone.ttft_s,
         alone_tpot_s=alone.tpot_s,
         alone_e2e_s=alone.e2e_s,
@@ -133,7 +133,14 @@ def _most_in_flight(speed: SpeedModel, cap: Ints, work: Workload, targets: dict[
 
 
 def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:
-    """Return the traffic a replica with this concurrency limit carries, in the workload's unit."""
+    """Return the traffic that a replica carries at this concurrency limit, in the workload's unit; 0 where it runs none."""
+    able = np.nonzero(limit > 0)[0]
+    carried = np.zeros(len(limit))
+    carried[able] = _carried(speed.take(able), scenario, limit[able], targets)
+    return carried
+
+
+def _carried(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:
     work, share = scenario.workload, scenario.max_utilization
     lengths = work.input_tokens, work.output_tokens
     if work.kind == "request_rate":
@@ -142,4 +149,4 @@ def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[
     if work.kind == "concurrency":
         used = np.floor(limit * share * (1 + ROUNDING)).astype(np.int64)
         return _most_in_flight(speed, used, work, targets).astype(np.float64)
-    return predict_closed_loop(speed, np.maximum(limit, 1), *lengths).output_tokens_per_second * share
+    return predict_closed_loop(speed, limit, *lengths).output_tokens_per_second * share

@@ -27,6 +27,19 @@ NEVER = 10**9  # replicas, where no number of them carries the traffic
 TIE_BREAK = ("cost_micro_usd", "gpus_rented", "precision", "pp", "load_permille", "gpus", "offer", "split")
 
 
+# What the choices keep of their candidates.
+CANDIDATE_COLUMNS = ["shape", "split", "gpu", "gpus_per_node", "weights", "kv_cache", "tp", "pp", "ep", "attention_dp"]
+CANDIDATE_COLUMNS += [
+    "gpus",
+    "nodes_per_replica",
+    "replicas_per_node",
+    "precision",
+    "memory_concurrency",
+    "concurrency",
+]
+CANDIDATE_COLUMNS += ["capacity", "alone_ttft_s", "alone_tpot_s", "alone_e2e_s"]
+
+
 @dataclass(frozen=True)
 class Choices:
     """What could be rented.
@@ -140,6 +153,16 @@ def allowed_replicas(scenario: Scenario, fewest: Ints) -> Ints:
     return np.where(position < len(allowed), allowed[np.minimum(position, len(allowed) - 1)], fewest)
 
 
+def _joined(shapes: Ints, offered: Ints) -> tuple[Ints, Ints]:
+    """Return every pair of a candidate and an offer of its shape, as two columns of row numbers."""
+    by_shape = np.argsort(offered, kind="stable")
+    start = np.searchsorted(offered[by_shape], shapes, side="left")
+    count = np.searchsorted(offered[by_shape], shapes, side="right") - start
+    candidate = np.repeat(np.arange(len(shapes)), count)
+    within = np.arange(len(candidate)) - np.repeat(np.cumsum(count) - count, count)
+    return candidate, by_shape[np.repeat(start, count) + within]
+
+
 def build_choices(scenario: Scenario, frame: pd.DataFrame, shape_offers: pd.DataFrame) -> Choices:
     """Join candidates and offers by shape; say what the traffic takes of each, its cost, and the rules it breaks.
 
@@ -148,9 +171,13 @@ def build_choices(scenario: Scenario, frame: pd.DataFrame, shape_offers: pd.Data
         frame: candidates with their capacity filled in.
         shape_offers: what `offer_rows` kept.
     """
-    named = frame.reset_index(names="candidate")
-    rows = named.merge(shape_offers, on="shape", suffixes=("", "_offer"))
-    broken = rows["broken"].to_numpy() | rows["broken_offer"].to_numpy()
+    candidate, kept = _joined(frame["shape"].to_numpy(), shape_offers["shape"].to_numpy())
+    rows = pd.DataFrame(
+        {"candidate": candidate}
+        | {name: frame[name].to_numpy()[candidate] for name in CANDIDATE_COLUMNS}
+        | {name: shape_offers[name].to_numpy()[kept] for name in ("offer", "price_micro_usd", "node_cap")}
+    )
+    broken = frame["broken"].to_numpy()[candidate] | shape_offers["broken"].to_numpy()[kept]
     # What a replica carries is not known where it breaks a target: at the least, one replica would do.
     carries = (broken & bits_of_kind("target")) == 0
     fewest = np.where(carries, fewest_replicas(scenario, rows["capacity"].to_numpy()), 1)
@@ -177,6 +204,6 @@ def build_choices(scenario: Scenario, frame: pd.DataFrame, shape_offers: pd.Data
         cost_micro_usd=cost,
         gpus_rented=nodes * rows["gpus_per_node"].to_numpy(),
         load_permille=np.where(np.isfinite(load), np.rint(1000 * np.minimum(load, 1e6)), NEVER).astype(np.int64),
-    ).drop(columns="broken_offer")
+    )
     order = np.lexsort([rows[column].to_numpy() for column in reversed(TIE_BREAK)])
     return Choices(rows.iloc[order].reset_index(drop=True), shape_offers)

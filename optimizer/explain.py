@@ -118,7 +118,7 @@ class _Reasons:
         """Return those of the candidates that break the fewest rules, the latest in rule order."""
         broken = self.broken[positions]
         order = np.lexsort([-broken, _bit_counts(broken)])
-        return positions[broken == broken[order[0]]]
+        return np.asarray(positions[broken == broken[order[0]]])
 
     def reason(self, positions: Ints) -> str:
         """Say with its number why all of these candidates, which break the same rules, do; by the nearest one."""

@@ -123,7 +123,7 @@ class Performance(_Part):
         utilization: traffic over capacity at the concurrency limit.
         step_ms: one decode step by cause (weights, kv_cache, all_reduce, ...), at the requests in flight.
         basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
-        error_band: share by which TPOT is typically off, from the calibration's held-out residuals.
+        error_band: share by which TPOT is off on average, from the calibration's held-out runs.
     """
 
     ttft_ms: float

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from optimizer.errors import QuestionError
 from optimizer.fit import Fit, fit
 from optimizer.memory import MemoryPolicy
+from optimizer.performance.efficiency import tpot_error
 from optimizer.performance.latency import predict_closed_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.replica import Replica, refuse, replica_columns
@@ -20,7 +21,7 @@ class Speed(BaseModel):
         step_ms: one decode step by cause.
         prefill_ms: the prompt of one request alone.
         basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
-        error_band: share by which TPOT is typically off; None when not known.
+        error_band: share by which TPOT is off on average, from held-out runs.
         fits: whether the requests in flight fit in memory, by the engine policy.
     """
 
@@ -96,6 +97,6 @@ def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tok
         prefill_ms=float(speed.prefill_seconds(input_tokens)[0]) * 1e3,
         step_ms={cause: s * 1e3 for cause, s in speed.decode_breakdown(0, concurrency, context).items()},
         basis=str(speed.kind[0]),
-        error_band=None,
+        error_band=tpot_error(replica.gpu),
         fits=held.fits,
     )

@@ -15,7 +15,7 @@ from optimizer.capacity import fill_capacity, other_memory
 from optimizer.choices import MICRO, build_choices
 from optimizer.plan import CheaperIf
 from optimizer.relax import SIZES
-from optimizer.rules import bit
+from optimizer.rules import bit, bits_of_kind
 from optimizer.scenario import Scenario
 from optimizer.wording import summarize
 
@@ -126,12 +126,16 @@ def _other_policy(problem: Problem, best: Answer) -> list[CheaperIf]:
     if offers.empty:
         return []
     memory = other_memory(scenario.memory)
-    refilled = fill_capacity(problem.candidates.frame, problem.candidates.speed, scenario, memory)
+    frame = problem.candidates.frame
+    allowed = (frame["broken"].to_numpy() & bits_of_kind("limit")) == 0
+    able = np.nonzero(allowed & np.isin(frame["shape"].to_numpy(), offers["shape"].to_numpy()))[0]
+    speed = problem.candidates.speed.take(able)
+    refilled = fill_capacity(frame.iloc[able].reset_index(drop=True), speed, scenario, memory)
     choices = build_choices(scenario, refilled, offers).frame
-    able = choices[(choices["broken"] == 0) & (choices["cost_micro_usd"] <= most)].head(1)
+    cheapest = choices[(choices["broken"] == 0) & (choices["cost_micro_usd"] <= most)].head(1)
     used = {
         "engine": f"memory as an engine uses it ({scenario.memory.gpu_memory_utilization:.0%} of the GPU)",
         "framework": f"memory with {scenario.memory.headroom:.0%} headroom",
     }[memory.policy]
-    found = answers(scenario, problem.model, able, refilled, problem.offers, memory)
+    found = answers(scenario, problem.model, cheapest, speed, problem.offers, memory)
     return [_line(best, used, f"--memory-policy {memory.policy}", answer) for answer in found]

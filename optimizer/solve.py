@@ -131,7 +131,7 @@ def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Setti
     savings = cheaper_choices(problem, int(best_row["cost_micro_usd"]))
     wanted = [kept.index[run.choice], *others.index, *(saving.row for saving in savings)]
     rows = problem.choices.frame.loc[wanted]
-    best, *rest = answers(scenario, problem.model, rows, problem.candidates.frame, problem.offers)
+    best, *rest = answers(scenario, problem.model, rows, problem.candidates.speed, problem.offers)
     best = replace(best, cost=_with_bound(best.cost, run.bound_micro_usd))
     return Plan(
         status="optimal" if run.outcome.status == "optimal" else "feasible",
@@ -204,7 +204,7 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
         feasible = again.feasible.head(1)
         if feasible.empty:
             return None
-        return answers(changed, problem.model, feasible, again.candidates.frame, again.offers)[0]
+        return answers(changed, problem.model, feasible, again.candidates.speed, again.offers)[0]
 
     rules = infeasible.find_conflict(scenario, table)
     return Plan(

@@ -123,6 +123,7 @@ def send_seconds(message_bytes: npt.ArrayLike, link: Link) -> Array:
     return latency + per_byte * np.asarray(message_bytes, dtype=np.float64)
 
 
+@lru_cache(maxsize=4096)
 def send_coefficients(link: Link) -> tuple[float, float]:
     """Return (latency in seconds, seconds per byte) of a point-to-point message between two neighbouring stages."""
     table = load_table()
@@ -138,6 +139,7 @@ def send_coefficients(link: Link) -> tuple[float, float]:
     return network.hop_seconds, 1.0 / (rate * network.efficiency * share)
 
 
+@lru_cache(maxsize=4096)
 def curve_seconds(operation: Operation, link: Link) -> tuple[Array, Kind]:
     """Return a collective's seconds at each size of the table, and whether the curve was fitted or borrowed.
 

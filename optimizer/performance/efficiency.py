@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -71,12 +71,21 @@ class Routing:
 
 @dataclass(frozen=True)
 class Efficiencies:
-    """The coefficients of every family and the factors of every engine."""
+    """The coefficients of every family and the factors of every engine.
+
+    Attributes:
+        families, kinds: by family: coefficients, and whether they were fitted or borrowed.
+        errors: by family: the mean absolute error of TPOT on held-out runs, as a share. For a borrowed family twice the
+            worst of the fitted ones: nothing says that it is nearer.
+        engines: factors by engine.
+        routing: how uneven expert routing is.
+    """
 
     families: Mapping[str, Mapping[str, float]]
     kinds: Mapping[str, Kind]
     engines: Mapping[str, Mapping[str, float]]
     routing: Routing
+    errors: Mapping[str, float] = field(default_factory=dict)
 
     def table(self, groups: Sequence[str], engine: str = DEFAULT_ENGINE) -> dict[str, Array]:
         """Return each coefficient as an array, one value a group, with the engine's factors applied."""
@@ -95,9 +104,15 @@ def load_efficiencies() -> Efficiencies:
         raw: dict[str, Any] = tomllib.load(stream)
     families = {name: {key: float(row[key]) for key in COEFFICIENTS} for name, row in raw["families"].items()}
     kinds: dict[str, Kind] = {name: row["kind"] for name, row in raw["families"].items()}
+    measured = {
+        name: float(row["tpot_mean_error_percent"]) / 100
+        for name, row in raw["families"].items()
+        if "tpot_mean_error_percent" in row
+    }
+    errors = {name: measured.get(name, 2 * max(measured.values())) for name in kinds}
     engines = {name: {key: float(row[key]) for key in ENGINE_FACTORS} for name, row in raw["engines"].items()}
     routing = Routing(float(raw["routing"]["distinct"]), float(raw["routing"]["imbalance"]))
-    return Efficiencies(families, kinds, engines, routing)
+    return Efficiencies(families, kinds, engines, routing, errors)
 
 
 def calibration_group(gpu: Gpu) -> str:
@@ -105,3 +120,8 @@ def calibration_group(gpu: Gpu) -> str:
     if gpu.family == "blackwell" and gpu.compute_capability.startswith("12"):
         return "blackwell_rtx"
     return gpu.family
+
+
+def tpot_error(gpu: Gpu) -> float:
+    """Return by what share TPOT is off on average on this GPU (see Efficiencies.errors)."""
+    return load_efficiencies().errors[calibration_group(gpu)]

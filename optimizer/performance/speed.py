@@ -9,7 +9,10 @@ Every term is non-decreasing in the batch and in the context, and costs no more 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +75,13 @@ class _Exchange:
         message = np.asarray(tokens * self.bytes_per_token, dtype=np.float64)
         return np.asarray(self.count * interpolate(self.curves, self.rows, message))
 
+    def take(self, index: Index) -> _Exchange:
+        """Return it for some of the rows."""
+        size = self.bytes_per_token
+        return _Exchange(
+            self.curves, self.rows[index], self.count[index], size[index] if isinstance(size, np.ndarray) else size
+        )
+
 
 class SpeedModel:
     """Times of every replica in a table, vectorized over its rows.
@@ -114,6 +124,14 @@ class SpeedModel:
         self._set_exchanges(model, work, of_split, replicas)
         self._communication = rates.coefficients["communication"][of_gpu]
 
+    def take(self, index: Index) -> SpeedModel:
+        """Return the model of some of the rows, in the order given, without working anything out again."""
+        part = copy.copy(self)
+        for name, value in vars(self).items():
+            setattr(part, name, _take(value, index))
+        part.rows = len(index)
+        return part
+
     @property
     def all_reduces_per_pass(self) -> Array:
         """All-reduces over the tensor-parallel group in one forward pass, per row (2 a layer; 0 on one GPU)."""
@@ -131,12 +149,12 @@ class SpeedModel:
             batch: requests in flight on the whole replica (at least 1; less counts as 1), a number or one a row.
             context_tokens: tokens of context that each request attends to, a number or one a row.
         """
-        total: Array = sum(self._decode_terms(batch, context_tokens).values(), np.zeros(self.rows))
+        total: Array = sum(self.decode_terms(batch, context_tokens).values(), np.zeros(self.rows))
         return total
 
     def decode_breakdown(self, row: int, batch: float, context_tokens: float) -> dict[str, float]:
         """Return the seconds of one row's decode step by cause; they sum to the step."""
-        return {cause: float(value[row]) for cause, value in self._decode_terms(batch, context_tokens).items()}
+        return {cause: float(value[row]) for cause, value in self.decode_terms(batch, context_tokens).items()}
 
     def prefill_seconds(self, input_tokens: npt.ArrayLike) -> Array:
         """Return the seconds until the first token of one request alone on the replica, pipeline fill included."""
@@ -169,7 +187,7 @@ class SpeedModel:
         busy = (compute + experts + self._prompt_scores(tokens) / self._dp + exchanges) / self._pp
         return np.asarray(busy * self._sharing)
 
-    def _decode_terms(self, batch: npt.ArrayLike, context_tokens: npt.ArrayLike) -> dict[str, Array]:
+    def decode_terms(self, batch: npt.ArrayLike, context_tokens: npt.ArrayLike) -> dict[str, Array]:
         """Return the terms of a decode step by cause."""
         # A stage works on one micro-batch while the others are in the other stages.
         in_step = np.maximum(self._column(batch) / self._pp, 1.0)
@@ -326,6 +344,19 @@ class SpeedModel:
         return _Exchange(curves, rows, 2.0 * work.wide_exchanges[of_split], size[rows])
 
 
+def _take(value: Any, index: Index) -> Any:
+    """Take rows of what a speed model is made of: arrays by row, records of them, and plain numbers."""
+    if isinstance(value, np.ndarray):
+        return value[index]
+    if isinstance(value, list):
+        return [_take(part, index) for part in value]
+    if isinstance(value, _Exchange):
+        return value.take(index)
+    if isinstance(value, (_Experts, _Scores)):
+        return replace(value, **{part.name: _take(getattr(value, part.name), index) for part in fields(value)})
+    return value
+
+
 def _roofline(read: Array, compute: Array) -> Array:
     """Seconds of work that reads and computes at once: the larger of the two."""
     return np.maximum(read, compute)
@@ -335,6 +366,7 @@ def _links(rows: pd.DataFrame, ranks: Array) -> list[Link]:
     """The link of a group of `ranks` GPUs of each row."""
     names = ("gpu", "gpus_per_node", "scale_up_gpus", "network", "network_gbit_per_s")
     columns = [rows[name].tolist() for name in names]
+    columns[-1] = [math.nan if math.isnan(rate) else rate for rate in columns[-1]]  # one NaN: links compare equal
     return [
         Link(str(gpu), int(count), int(in_node), int(in_domain), str(network), float(rate))
         for count, gpu, in_node, in_domain, network, rate in zip(ranks, *columns, strict=True)

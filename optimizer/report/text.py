@@ -116,10 +116,10 @@ def count(amount: float) -> str:
 
 
 def speed_basis(basis: str, error_band: float | None) -> str:
-    """Say what the speed figures stand on, and how far they are typically off where that is known."""
+    """Say what the speed figures stand on, and how far TPOT is off on average where that is known."""
     words = {
         "fitted": "Speed figures are fitted to measured runs of this GPU family",
         "borrowed": "Speed figures are borrowed from a similar GPU family: no run on this one was measured",
     }
-    band = f"; typically within {error_band:.0%}" if error_band is not None else ""
+    band = f"; expect TPOT to be off by {error_band:.0%} on average" if error_band is not None else ""
     return f"{words.get(basis, f'Speed figures are {basis}')}{band}."
