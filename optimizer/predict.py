@@ -63,7 +63,7 @@ def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tok
     longest, asked = replica.model.max_context_tokens, input_tokens + output_tokens
     if asked > longest:
         raise QuestionError(
-            f"--input-tokens + --output-tokens is {asked:,}: {replica.model.name} holds a context of at most {longest:,}"
+            f"--input-tokens + --output-tokens is {asked:,}: the context of {replica.model.name} is at most {longest:,}"
         )
     speed = SpeedModel(replica.model, pd.DataFrame(replica_columns(replica)))
     found = predict_closed_loop(speed, float(concurrency), input_tokens, output_tokens)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import overload
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,21 @@ GROUP_SLACK = 1.25  # vLLM's hybrid KV cache makes groups of the commonest kind'
 
 
 @dataclass(frozen=True, slots=True)
+class KvGroup:
+    """Layers that share one block table in vLLM's hybrid KV cache, and how many such groups a stage has.
+
+    Attributes:
+        kind: "full", "window" (sliding or chunked) or "state" (linear and mamba).
+        window_tokens: the window; 0 for the other kinds.
+        groups: block tables of this kind; every group has equally many layers, padding included.
+    """
+
+    kind: Literal["full", "window", "state"]
+    window_tokens: int
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
 class Footprint:
     """Bytes on one GPU, the fullest pipeline stage counted for each figure apart (so never too little).
 
@@ -48,6 +63,7 @@ class Footprint:
             sequences.
         kv_logged_bytes_per_token: bytes that vLLM's own count of "KV cache tokens" takes for one: every layer at full
             length, with the layers that pad its hybrid groups.
+        kv_groups: the groups of vLLM's hybrid KV cache on the stage that kv_logged_bytes_per_token is of.
         block_tokens: tokens per KV block; larger where a block must be as long as a mamba state is big.
         ranks: GPUs that talk in collectives inside a stage (tp x attention_dp); 1 means no collectives' buffers.
     """
@@ -58,6 +74,7 @@ class Footprint:
     kv_fixed_bytes_per_sequence: float = 0.0
     activation_bytes: float = 0.0
     kv_logged_bytes_per_token: float = 0.0
+    kv_groups: tuple[KvGroup, ...] = ()
     block_tokens: int = BLOCK_TOKENS
     ranks: int = 1
 
@@ -106,6 +123,7 @@ def footprint(
     stored = storage(model, split.weights)
     shares = [layer_share(layer, model.hidden_size, split, stored) for layer, _ in model.layer_counts]
     stages = distinct_stages(model, split.pp)
+    logged = max((_logged_stage(stage, shares) for stage in stages), key=lambda held: held[0])
     widest = max((share.activations_per_token for share in shares), default=0.0)
     return Footprint(
         weights_bytes=max(_stage_weights(model, split, stored, stage, shares) for stage in stages),
@@ -113,7 +131,8 @@ def footprint(
         windowed=_windowed(stages, shares),
         kv_fixed_bytes_per_sequence=max(_total(stage, [share.kv_fixed for share in shares]) for stage in stages),
         activation_bytes=max(max_batched_tokens * widest, max_sequences * model.vocab_size * SAMPLER_BYTES),
-        kv_logged_bytes_per_token=max(_logged_bytes_per_token(stage, shares) for stage in stages),
+        kv_logged_bytes_per_token=logged[0],
+        kv_groups=logged[1],
         block_tokens=_block_tokens(shares),
         ranks=split.tp * split.attention_dp,
     )
@@ -160,29 +179,37 @@ def _windowed(stages: Sequence[Stage], shares: Sequence[LayerShare]) -> tuple[tu
     )
 
 
-def _logged_bytes_per_token(stage: Stage, shares: Sequence[LayerShare]) -> float:
-    """Bytes behind one token of the count that vLLM logs.
+def _logged_stage(stage: Stage, shares: Sequence[LayerShare]) -> tuple[float, tuple[KvGroup, ...]]:
+    """Bytes behind one token of the count that vLLM logs, and the groups of layers that it counts with.
 
     vLLM's hybrid KV cache manager makes groups of equally many layers of one kind and fills the last of each kind up
     with padding. Gemma 3 27B, 10 full and 52 sliding layers: 7 groups of 10, 70 layers' worth (vLLM 0.19.0 log,
-    llm-d-planner, 22 April 2026: 36,560 tokens from 19.53 GiB); gpt-oss-20b, 12 and 12: 24 layers' worth.
+    llm-d-planner, 22 April 2026: 36,560 tokens from 19.53 GiB); gpt-oss-20b, 12 and 12: 24 layers' worth. A group of
+    linear or mamba layers shares the blocks of the others and adds nothing to a token.
     """
-    kinds: dict[tuple[int | None, bool], tuple[int, float]] = {}
+    kinds: dict[tuple[int, bool], tuple[int, float]] = {}
+    states = 0
     for index, count in stage.layers:
         share = shares[index]
         per_token = share.kv_per_token + share.kv_per_windowed_token
+        states += count if share.kv_fixed else 0
         if per_token:
-            key = (share.window_tokens, share.kv_per_token > 0)
+            key = (share.window_tokens or 0, share.kv_per_token > 0)
             layers, total = kinds.get(key, (0, 0.0))
             kinds[key] = (layers + count, total + count * per_token)
     if not kinds:
-        return 0.0
-    size = _group_size(kinds)
-    return sum(ceil(layers / size) * size * total / layers for layers, total in kinds.values())
+        return 0.0, ()
+    size = _group_size([layers for layers, _ in kinds.values()])
+    groups = [
+        KvGroup("full" if whole else "window", 0 if whole else window, ceil(layers / size))
+        for (window, whole), (layers, _) in kinds.items()
+    ]
+    if states:
+        groups.append(KvGroup("state", 0, ceil(states / size)))
+    return sum(ceil(layers / size) * size * total / layers for layers, total in kinds.values()), tuple(groups)
 
 
-def _group_size(kinds: Mapping[tuple[int | None, bool], tuple[int, float]]) -> int:
-    counts = [layers for layers, _ in kinds.values()]
+def _group_size(counts: Sequence[int]) -> int:
     return max(counts) if max(counts) < GROUP_SLACK * min(counts) else min(counts)
 
 

@@ -53,21 +53,29 @@ JOINED_FROM_BYTES = 60 * GIB
 ENGINES: dict[str, EngineMemory] = {"vllm": _VLLM_WITH_GRAPHS, "sglang": _SGLANG, "trtllm": _TENSORRT_LLM}
 
 
+def engine_version(engine: str) -> tuple[str, tuple[int, ...]]:
+    """Split "vllm@0.19.1" into its name and version; an empty version stands for the newest.
+
+    Raises:
+        ValueError: the engine is unknown, or its version is not numbers and dots.
+    """
+    name, at, version = engine.partition("@")
+    if name not in ENGINES:
+        raise ValueError(f"Expected an engine of {', '.join(ENGINES)} (vllm@0.19 for a version), got {engine!r}.")
+    parts = version.split(".") if at else []
+    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
+        raise ValueError(f"Expected an engine version of numbers and dots, got {version!r}.")
+    return name, tuple(map(int, parts))
+
+
 def engine_memory(engine: str) -> EngineMemory:
     """Return the figures of an engine: "vllm", "sglang", "trtllm", or one of a version as in "vllm@0.19".
 
     Raises:
         ValueError: the engine is unknown, or its version is not numbers and dots.
     """
-    name, _, version = engine.partition("@")
-    if name not in ENGINES:
-        raise ValueError(f"Expected an engine of {', '.join(ENGINES)} (vllm@0.19 for a version), got {engine!r}.")
-    parts = version.split(".") if version else []
-    if not all(part.isdigit() for part in parts):
-        raise ValueError(f"Expected an engine version of numbers and dots, got {version!r}.")
-    if name == "vllm" and parts and tuple(map(int, parts)) < GRAPHS_COUNTED_SINCE:
-        return _VLLM
-    return ENGINES[name]
+    name, version = engine_version(engine)
+    return _VLLM if name == "vllm" and version and version < GRAPHS_COUNTED_SINCE else ENGINES[name]
 
 
 def vllm_batch_defaults(gpu: str, gpu_memory_bytes: float) -> tuple[int, int]:

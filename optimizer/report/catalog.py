@@ -93,9 +93,9 @@ def gpus(match: str | None) -> Listing:
         "tflops_16bit": Column("16-bit", digits=0),
         "tflops_8bit": Column("8-bit", digits=0),
         "scale_up_gpus": Column("domain", digits=0),
-        "scale_up_gb_per_s": Column("link GB/s", digits=0),
-        "scale_up_kind": Column("joined by", 1),
-        "family": Column("family", 2),
+        "scale_up_gb_per_s": Column("link GB/s", 1, digits=0),
+        "scale_up_kind": Column("joined by", 2),
+        "family": Column("family", 3),
     }
     return Listing(
         rows,

@@ -153,10 +153,10 @@ def _print_alternatives(out: Console, alternatives: tuple[Alternative, ...]) -> 
         if dearer:
             out.print("Dearer still, $/hour (--json has their layouts and reasons):")
             packed(out, (f"{one.gpu} {dollars(one.usd_per_hour)}" for one in dearer), indent=2)
-    _print_gpus_without_layout(out, [one for one in alternatives if one.usd_per_hour is None])
+    print_gpus_without_layout(out, [one for one in alternatives if one.usd_per_hour is None])
 
 
-def _print_gpus_without_layout(out: Console, rest: Sequence[Alternative]) -> None:
+def print_gpus_without_layout(out: Console, rest: Sequence[Alternative]) -> None:
     """Print the GPUs that have no layout, those of one reason together, each with its own figure."""
     if not rest:
         return

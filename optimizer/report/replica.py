@@ -30,7 +30,7 @@ def print_fit(found: Fit, console: Console | None = None) -> None:
         return
     requests = amount_of(found.concurrency, "request")
     out.print(f"{requests} of {memory.context_tokens:,} tokens; {memory.policy} policy; the fullest GPU:")
-    out.print(_bar(memory))
+    out.print(memory_bar(memory))
     out.print("W weights, K KV cache, A activations, O overhead, . free, | the limit")
     out.print()
     table = make_table(("per GPU", "left"), ("GiB", "right"), ("GB", "right"))
@@ -52,7 +52,7 @@ def print_fit(found: Fit, console: Console | None = None) -> None:
     out.print(f"Most requests at once of {memory.context_tokens:,} tokens: {found.max_concurrency:,}.")
 
 
-def _bar(memory: MemoryUse) -> str:
+def memory_bar(memory: MemoryUse) -> str:
     """Draw the memory of a GPU to scale, with a mark where the policy's limit is; what is over it goes on behind it."""
     parts = (
         ("W", memory.weights_gib),

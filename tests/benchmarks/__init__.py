@@ -1,0 +1,1 @@
+"""Measured speed and growth: `make benchmark`, or `python -m tests.benchmarks`."""

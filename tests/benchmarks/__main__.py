@@ -1,0 +1,111 @@
+"""Print the figures of speed and growth that the documentation states; asserts nothing about time.
+
+    python -m tests.benchmarks            every figure
+    python -m tests.benchmarks warm       one of them: help, cold, warm, offers
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "llama-3.1-70b-chat.yaml"
+BASELINE = "import pandas; from ortools.sat.python import cp_model"
+
+
+def seconds_of(command: list[str], runs: int = 7) -> float:
+    """Return the median wall time of a command, after one run that warms the file cache."""
+    times = []
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - start)
+    return median(times[1:])
+
+
+def seconds_in_python(call: Callable[[], object], runs: int = 9) -> float:
+    """Return the median wall time of a call, after two that fill the caches."""
+    times = []
+    for _ in range(runs + 2):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return median(times[2:])
+
+
+def measure_help() -> None:
+    """`shardwise --help`, beside starting Python."""
+    shown = seconds_of([sys.executable, "-m", "optimizer.cli", "--help"])
+    bare = seconds_of([sys.executable, "-c", "pass"])
+    print(f"help:   shardwise --help {shown * 1e3:.0f} ms (python alone {bare * 1e3:.0f} ms)")
+
+
+def measure_cold() -> None:
+    """A cold solve on the whole bundled catalog, as a ratio to importing pandas and OR-Tools."""
+    cold = seconds_of([sys.executable, "-m", "optimizer.cli", "solve", str(EXAMPLE), "--json"])
+    imports = seconds_of([sys.executable, "-c", BASELINE])
+    print(f"cold:   solve {cold * 1e3:.0f} ms / imports {imports * 1e3:.0f} ms = {cold / imports:.2f} (aim: at most 1.6)")
+
+
+def measure_warm() -> None:
+    """A warm solve through the Python call: all GPU types, all splits, three precisions."""
+    from catalogs.models import load_model  # noqa: PLC0415
+    from catalogs.offers import load_offers  # noqa: PLC0415
+    from optimizer.scenario import load_scenario  # noqa: PLC0415
+    from optimizer.solve import solve  # noqa: PLC0415
+
+    scenario = load_scenario(EXAMPLE).changed("limits", weights=["bf16", "fp8", "int4"])
+    model, catalog = load_model(scenario.model), load_offers()
+    plan = solve(scenario, model=model, catalog=catalog)
+    taken = seconds_in_python(lambda: solve(scenario, model=model, catalog=catalog))
+    gpus = catalog.frame["gpu"].nunique()
+    print(
+        f"warm:   {taken * 1e3:.0f} ms for {gpus} GPU types, {plan.solver.candidates:,} candidates in 3 precisions, "
+        f"{len(catalog.frame):,} offers (aim: under 60 ms)"
+    )
+
+
+def measure_offers() -> None:
+    """Growth from 1,000 to 100,000 offers of the same shapes: price enters last."""
+    import numpy as np  # noqa: PLC0415
+
+    from catalogs.models import load_model  # noqa: PLC0415
+    from catalogs.offers import load_offers  # noqa: PLC0415
+    from optimizer.scenario import load_scenario  # noqa: PLC0415
+    from optimizer.solve import solve  # noqa: PLC0415
+
+    scenario = load_scenario(EXAMPLE)
+    model, catalog = load_model(scenario.model), load_offers()
+    taken = {}
+    for amount in (1_000, 10_000, 100_000):
+        # The same thousand offers over and over in other regions, each a little dearer.
+        thousand = catalog.frame.iloc[np.arange(1_000) * len(catalog.frame) // 1_000]
+        rows = np.tile(np.arange(1_000), amount // 1_000)
+        copy = np.repeat(np.arange(amount // 1_000), 1_000)
+        frame = thousand.iloc[rows].reset_index(drop=True)
+        frame["price_usd_per_node_hour"] *= 1 + copy / 1e6
+        frame["region"] = frame["region"].astype(str) + np.char.add("-", copy.astype(str)).astype(object)
+        frame = frame.sort_values("price_usd_per_node_hour", kind="stable", ignore_index=True)
+        many = replace(catalog, frame=frame)
+        taken[amount] = seconds_in_python(lambda many=many: solve(scenario, model=model, catalog=many), runs=5)
+    shown = ", ".join(f"{amount:,}: {value * 1e3:.0f} ms" for amount, value in taken.items())
+    print(f"offers: {shown}; 100,000 / 1,000 = {taken[100_000] / taken[1_000]:.2f} (aim: under 3)")
+
+
+MEASURES = {"help": measure_help, "cold": measure_cold, "warm": measure_warm, "offers": measure_offers}
+
+
+def main() -> None:
+    """Run the measures named, or all."""
+    for name in sys.argv[1:] or MEASURES:
+        MEASURES[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Reasons in words: every other GPU on offer is answered for, and every layout that was ruled out is counted once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalogs.models import load_model
+from optimizer.explain import ruled_out
+from optimizer.plan import Alternative, Plan
+from optimizer.rules import RULE_NAMES
+from optimizer.solve import pose, solve
+from tests.optimizer.catalogs import MEDIUM, SMALL, TODAY, Fields, catalog, draw, offer, question
+
+H100, L4, V100 = "H100-SXM-80GB", "L4-24GB", "V100-SXM-16GB"
+
+
+def ask(sections: Fields, *offers: dict[str, Any], model: str = SMALL) -> Plan:
+    return solve(question(sections, model=model), model=load_model(model), catalog=catalog(*offers), today=TODAY)
+
+
+def on(plan: Plan, gpu: str) -> Alternative:
+    return next(one for one in plan.alternatives if one.gpu == gpu)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_candidate_is_feasible_or_counted_under_one_rule(seed: int) -> None:
+    drawn = draw(seed)
+    problem = pose(drawn.scenario, catalog=drawn.table, today=TODAY)
+    counted = ruled_out(problem)
+    feasible = problem.feasible["candidate"].nunique()
+    candidates = len(problem.candidates.frame) + int(problem.candidates.dead["count"].sum())
+
+    assert sum(counted.values()) + feasible == candidates
+    assert list(counted) == [name for name in RULE_NAMES if name in counted]
+
+
+@pytest.mark.parametrize("seed", range(0, 30, 2))
+def test_every_allowed_gpu_on_offer_is_the_answer_or_has_a_reason(seed: int) -> None:
+    drawn = draw(seed)
+    plan = solve(drawn.scenario, catalog=drawn.table, today=TODAY)
+    if plan.layout is None:
+        assert plan.alternatives == ()
+        return
+    offered = {one["gpu"] for one in drawn.offers} - set(drawn.scenario.limits.exclude_gpus)
+
+    assert {plan.layout.gpu, *(one.gpu for one in plan.alternatives)} == offered
+    assert len(plan.alternatives) == len(offered) - 1
+    assert all(one.why for one in plan.alternatives)
+    costs = [one.usd_per_hour for one in plan.alternatives if one.usd_per_hour is not None]
+    assert costs == sorted(costs)
+
+
+def test_a_dearer_gpu_lost_by_its_price() -> None:
+    assert on(ask({}, offer(H100, 2.5), offer(L4, 3.0)), L4).why == "$3.00 per GPU-hour against $2.50, 1 GPU against 1"
+
+
+def test_a_gpu_of_the_same_cost_lost_by_the_tie_break() -> None:
+    plan = ask({}, offer(H100, 2.5), offer(L4, 2.5))
+
+    assert plan.layout is not None
+    assert plan.alternatives[0].why.startswith("costs the same; the answer ")
+
+
+def test_a_cheaper_gpu_of_which_more_are_needed_says_what_one_carries() -> None:
+    fields = {"workload": {"request_rate": 300.0}}
+    plan = ask(fields, offer(H100, 2.5), offer(L4, 2.0))
+    why = on(plan, L4).why
+
+    assert "at $2.00 against" in why
+    assert "a replica carries" in why
+    assert "are needed" in why
+
+
+def test_a_gpu_that_does_not_run_the_format_says_so() -> None:
+    assert on(ask({}, offer(H100, 2.5), offer(V100, 0.5)), V100).why == "it does not run bf16 weights"
+
+
+def test_a_gpu_too_small_says_what_one_request_needs() -> None:
+    # 18.5 GB with overhead, of 60% of an L4's 24.1 GB.
+    fields = {"memory": {"headroom": 0.4}, "limits": {"pp": [1]}}
+    why = on(ask(fields, offer(H100, 2.5), offer(L4, 0.2), model=MEDIUM), L4).why
+
+    assert why.startswith("one request needs 1")
+    assert why.endswith("% of the memory that the framework policy allows")
+
+
+def test_a_gpu_too_slow_says_its_best_and_the_target() -> None:
+    # 16 GB over an L4's 0.3 TB/s takes over 50 ms a token.
+    plan = ask(
+        {"targets": {"tpot_ms": 20}, "workload": {"request_rate": 0.1}}, offer(H100, 2.5), offer(L4, 0.5), model=MEDIUM
+    )
+
+    assert "TPOT is " in on(plan, L4).why
+    assert "over 20 ms" in on(plan, L4).why
+
+
+def test_a_gpu_whose_offers_are_not_allowed_names_the_rule() -> None:
+    plan = ask({}, offer(H100, 2.5), offer(L4, 0.5, term="spot"))
+
+    assert on(plan, L4).why == "no offer within the limits: term_allowed"
+
+
+def test_the_ladder_has_its_four_steps_with_numbers() -> None:
+    plan = ask({"limits": {"tp": [2]}}, offer(H100, 4.0, 2), model=MEDIUM)
+
+    assert [step.title[:2] for step in plan.explanation] == ["1.", "2.", "3.", "4."]
+    # 32 layers, two all-reduces each.
+    assert any("64 all-reduces" in line for line in plan.explanation[1].lines)
+    assert any("$4.00 per node-hour x 1 = $4.00/h" in line for line in plan.explanation[3].lines)
+
+
+def test_a_replica_over_nodes_says_what_tensor_parallel_would_have_taken() -> None:
+    nodes = {"network": "infiniband", "network_gbit_per_s": 400.0}
+    plan = ask({"limits": {"pp": [2], "tp": [1]}}, offer(H100, 2.5, **nodes), model=MEDIUM)
+    (spans, instead) = plan.explanation[2].lines
+
+    assert "spans 2 nodes over infiniband at 400 Gbit/s" in spans
+    assert "Tensor parallel over all 2 GPUs instead would take" in instead

@@ -1,0 +1,140 @@
+"""Why nothing is feasible: a conflict that is real and least, and nearest misses with their numbers."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from catalogs.models import load_model
+from optimizer.infeasible import smallest
+from optimizer.plan import Plan
+from optimizer.programs.layout import COUNTING_RULES
+from optimizer.rules import bit, get_rule
+from optimizer.solve import Problem, pose, solve
+from tests.optimizer.catalogs import MEDIUM, SMALL, TODAY, Fields, catalog, draw, offer, question
+
+H100, L4 = "H100-SXM-80GB", "L4-24GB"
+SEEDS = range(80)
+
+
+@cache
+def posed(seed: int) -> Problem:
+    drawn = draw(seed)
+    return pose(drawn.scenario, catalog=drawn.table, today=TODAY)
+
+
+def infeasible() -> list[int]:
+    return [seed for seed in SEEDS if posed(seed).feasible.empty and not posed(seed).choices.frame.empty][:20]
+
+
+@cache
+def plan_of(seed: int) -> Plan:
+    drawn = draw(seed)
+    return solve(drawn.scenario, model=posed(seed).model, catalog=drawn.table, today=TODAY)
+
+
+def can_hold(problem: Problem, rules: tuple[str, ...]) -> bool:
+    """Whether some choice, in some number of replicas, keeps these rules: by trying them all."""
+    limits = problem.scenario.limits
+    fixed = bit(*(rule for rule in rules if rule not in COUNTING_RULES))
+    for row in problem.choices.frame.to_dict("records"):
+        if row["broken"] & fixed:
+            continue
+        for replicas in chain(range(1, 41), (row["fewest"], *limits.replicas)):
+            nodes = replicas * row["nodes_per_replica"]
+            if row["nodes_per_replica"] == 1:
+                nodes = -(-replicas // row["replicas_per_node"])
+            budget = limits.budget_usd_per_hour
+            over = budget is not None and nodes * row["price_micro_usd"] > round(budget * 1e6)
+            broken = {
+                "traffic": replicas < row["fewest"],
+                "quota": nodes > row["node_cap"],
+                "budget": over,
+                "replicas_allowed": bool(limits.replicas) and replicas not in limits.replicas,
+            }
+            if not any(broken[rule] for rule in rules if rule in broken):
+                return True
+    return False
+
+
+def test_there_are_enough_infeasible_questions_to_look_at() -> None:
+    assert len(infeasible()) == 20
+    rules = {one.rule for seed in infeasible() for one in plan_of(seed).conflict}
+    assert len(rules) >= 8
+
+
+@pytest.mark.parametrize("position", range(20))
+def test_the_rules_of_a_conflict_cannot_hold_together_and_each_is_needed(position: int) -> None:
+    seed = infeasible()[position]
+    core = tuple(one.rule for one in plan_of(seed).conflict)
+
+    assert core
+    assert not can_hold(posed(seed), core)
+    for rule in core:
+        assert can_hold(posed(seed), tuple(other for other in core if other != rule)), rule
+
+
+@pytest.mark.parametrize("position", range(20))
+def test_nearest_misses_break_few_rules_and_say_by_how_much(position: int) -> None:
+    seed = infeasible()[position]
+    plan = plan_of(seed)
+    fewest = min(int(mask).bit_count() for mask in posed(seed).choices.frame["broken"])
+
+    assert plan.nearest_misses
+    assert len(plan.nearest_misses[0].breaks) == fewest
+    for miss in plan.nearest_misses:
+        assert miss.summary
+        for rule, words in miss.breaks.items():
+            counted = get_rule(rule).kind in ("target", "count")
+            assert words
+            assert not counted or any(character.isdigit() for character in words), (rule, words)
+
+
+def ask(sections: Fields, *offers: dict[str, Any], model: str = SMALL) -> Plan:
+    scenario = question(sections, model=model)
+    return solve(scenario, model=load_model(model), catalog=catalog(*offers), today=TODAY)
+
+
+def test_a_conflict_names_what_is_asked_and_the_least_there_is() -> None:
+    plan = ask({"limits": {"budget_usd_per_hour": 1.0}}, offer(H100, 2.5))
+
+    assert [one.rule for one in plan.conflict] == ["budget"]
+    assert plan.conflict[0].needs == "at most $1.00/h is asked; the least that works costs $2.50/h"
+
+
+def test_a_target_that_only_a_dearer_gpu_meets_conflicts_with_the_budget() -> None:
+    # An L4 reads 16 GB at 0.3 TB/s: over 50 ms a token. An H100 does in a tenth, and costs more than the budget.
+    fields = {"targets": {"tpot_ms": 25}, "limits": {"budget_usd_per_hour": 1.0}, "workload": {"request_rate": 0.1}}
+    plan = ask(fields, offer(H100, 2.5), offer(L4, 0.8), model=MEDIUM)
+
+    assert {one.rule for one in plan.conflict} == {"budget", "tpot"}
+
+
+def test_a_number_of_replicas_that_stock_does_not_hold_is_part_of_the_conflict() -> None:
+    # One replica carries it; two may be run, and one node is to be had: neither alone is wrong.
+    plan = ask({"limits": {"replicas": [2]}}, offer(H100, 2.5, max_nodes=1.0))
+
+    assert {one.rule for one in plan.conflict} == {"quota", "replicas_allowed"}
+
+
+def test_a_replica_too_slow_at_any_count_is_not_said_to_break_the_number_of_replicas() -> None:
+    plan = ask({"limits": {"replicas": [2]}, "targets": {"tpot_ms": 0.1}}, offer(H100, 2.5))
+
+    assert [set(miss.breaks) for miss in plan.nearest_misses] == [{"tpot"}]
+
+
+def test_what_hardware_rules_out_altogether_is_the_conflict() -> None:
+    plan = ask({}, offer("V100-SXM-16GB", 1.0))
+
+    # A V100 has no BF16, and nothing else is on offer; nothing was near.
+    assert [one.rule for one in plan.conflict] == ["dtype_supported"]
+    assert plan.ruled_out["dtype_supported"] > 0
+    assert plan.nearest_misses == ()
+
+
+def test_sets_of_rules_that_hold_a_smaller_one_are_left_out() -> None:
+    # 1 is a part of 3 and of 5; 6 is a part of 6 alone.
+    assert smallest([3, 1, 5, 6, 6]) == [1, 6]

@@ -1,0 +1,151 @@
+"""Least changes: each one, made as its flag says, is feasible and costs what was said."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalogs.models import load_model
+from optimizer.plan import LeastChange, Plan
+from optimizer.relax import round_down, round_up
+from optimizer.solve import solve
+from tests.optimizer.catalogs import (
+    MEDIUM,
+    SEEN,
+    SMALL,
+    TODAY,
+    Fields,
+    catalog,
+    draw,
+    offer,
+    question,
+    with_flags,
+)
+
+H100, L4, T4 = "H100-SXM-80GB", "L4-24GB", "T4-16GB"
+
+
+def ask(sections: Fields, *offers: dict[str, Any], model: str = SMALL) -> Plan:
+    return solve(question(sections, model=model), model=load_model(model), catalog=catalog(*offers), today=TODAY)
+
+
+def changes(sections: Fields, *offers: dict[str, Any], model: str = SMALL) -> dict[tuple[str, ...], LeastChange]:
+    """The least changes of a small question, by the rules that give way."""
+    plan = ask(sections, *offers, model=model)
+    assert plan.status == "infeasible"
+    return {one.rules: one for one in plan.least_changes}
+
+
+# Question, offers -> the flag that is advised, and the cost then.
+ONE_RULE: dict[str, tuple[Fields, list[dict[str, Any]], str, float]] = {
+    "budget": ({"limits": {"budget_usd_per_hour": 1.0}}, [offer(H100, 2.505)], "--budget-usd-per-hour 2.51", 2.505),
+    "quota": ({"limits": {"max_gpus": 1}}, [offer(H100, 4.0, 2)], "--max-gpus 2", 4.0),
+    "gpu_allowed": ({"limits": {"exclude_gpus": [H100]}}, [offer(H100, 2.5)], f"without --exclude-gpu {H100}", 2.5),
+    "provider_allowed": (
+        {"limits": {"exclude_providers": ["acme"]}},
+        [offer(H100, 2.5)],
+        "without --exclude-provider acme",
+        2.5,
+    ),
+    "provider_kind_allowed": (
+        {},
+        [offer(H100, 2.5, provider_kind="marketplace")],
+        "--provider-kind hyperscaler,gpu-cloud,own,marketplace",
+        2.5,
+    ),
+    "term_allowed": ({}, [offer(H100, 1.5, term="spot")], "--term on-demand,spot", 1.5),
+    "sizes_allowed": ({"limits": {"tp": [2], "pp": [1]}}, [offer(H100, 2.5)], "--tp 2,1", 2.5),
+    "price_age": ({"prices": {"max_age_days": 3}}, [offer(H100, 2.5)], "--max-price-age-days 6", 2.5),
+}
+
+
+@pytest.mark.parametrize("rule", ONE_RULE)
+def test_the_rule_that_blocks_is_told_with_the_flag_that_helps(rule: str) -> None:
+    sections, offers, flag, cost = ONE_RULE[rule]
+    found = changes(sections, *offers)
+
+    assert found[(rule,)].flag == flag
+    assert found[(rule,)].usd_per_hour == pytest.approx(cost)
+
+
+def test_one_more_gpu_type_is_added_to_those_allowed() -> None:
+    found = changes({"limits": {"gpus": [T4]}}, offer(H100, 2.5), offer(T4, 0.5))
+
+    # A T4 has no BF16.
+    assert found[("gpu_allowed",)].flag == f"--gpu {T4},{H100}"
+
+
+def test_only_the_quota_on_the_offer_is_raised() -> None:
+    quotas = [{"gpu": H100, "max_gpus": 1}, {"gpu": L4, "max_gpus": 1}]
+    found = changes({"limits": {"quotas": quotas}, "targets": {"tpot_ms": 4}}, offer(H100, 4.0, 2), offer(L4, 2.0, 2))
+
+    assert found[("quota",)].change == "a quota of 1 node (2 GPUs)"
+    assert found[("quota",)].flag == "limits.quotas"
+
+
+def test_a_limit_of_nodes_is_raised_as_one_of_nodes() -> None:
+    found = changes({"limits": {"max_nodes": 1, "replicas": [2]}}, offer(H100, 2.5))
+
+    assert found[("quota",)].flag == "--max-nodes 2"
+
+
+def test_stock_is_not_raised_by_any_flag() -> None:
+    found = changes({"limits": {"replicas": [2]}}, offer(H100, 2.5, max_nodes=1.0))
+
+    assert ("quota",) not in found
+
+
+def test_less_headroom_is_advised_where_memory_is_short() -> None:
+    # 16.06 GB x 1.15 = 18.5 GB and a little cache, of an L4's 24.1 GB: 20% headroom leaves 19.3 GB, 30% only 16.9 GB.
+    fields = {"memory": {"headroom": 0.3}, "limits": {"pp": [1]}, "workload": {"request_rate": 0.01}}
+    found = changes(fields, offer(L4, 0.8), model=MEDIUM)
+
+    assert found[("vram_headroom",)].change.endswith("instead of 30%")
+    assert 0.2 <= float(found[("vram_headroom",)].flag.removeprefix("--headroom ")) < 0.3
+
+
+def test_prices_age_by_the_day_that_is_asked_and_not_by_the_clock() -> None:
+    day = SEEN + timedelta(days=4)
+    plan = solve(
+        question({"prices": {"max_age_days": 1}}), model=load_model(SMALL), catalog=catalog(offer(H100, 2.5)), today=day
+    )
+
+    assert plan.least_changes[0].flag == "--max-price-age-days 4"
+
+
+def test_less_traffic_is_offered_where_the_budget_does_not_carry_all() -> None:
+    found = changes({"workload": {"request_rate": 900.0}, "limits": {"budget_usd_per_hour": 2.5}}, offer(H100, 2.5))
+
+    assert ("budget",) in found
+    assert 0 < float(found[("traffic",)].flag.removeprefix("--request-rate ")) < 900
+    assert found[("traffic",)].usd_per_hour == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [(12.345, 12.4, 12.3), (1500.0, 1500.0, 1500.0), (0.012345, 0.0124, 0.0123), (0.0, 0.0, 0.0)],
+)
+def test_numbers_are_rounded_to_three_digits_to_the_safe_side(value: float, up: float, down: float) -> None:
+    assert (round_up(value), round_down(value)) == (up, down)
+
+
+def test_each_change_made_as_its_flag_says_is_feasible_at_the_cost_that_was_said(tmp_path: Path) -> None:
+    tried = {"flag": 0, "field": 0}
+    for seed in range(75):
+        drawn = draw(seed)
+        model = load_model(drawn.scenario.model)
+        plan = solve(drawn.scenario, model=model, catalog=drawn.table, today=TODAY)
+        for change in plan.least_changes:
+            if "limits." in change.flag:
+                tried["field"] += 1
+                continue
+            again = solve(
+                with_flags(drawn.scenario, change.flag, tmp_path), model=model, catalog=drawn.table, today=TODAY
+            )
+            assert again.cost is not None, (seed, change)
+            assert again.cost.usd_per_hour == pytest.approx(change.usd_per_hour), (seed, change)
+            tried["flag"] += 1
+    assert tried["flag"] >= 15, tried

@@ -1,0 +1,34 @@
+"""What is imported when: `shardwise --help` and the small modules stay light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "ortools", "pandas", "pydantic", "requests", "rich.table", "sqlalchemy", "yaml")
+
+
+def imported_by(statement: str) -> set[str]:
+    """Which heavy packages a fresh interpreter holds after a statement."""
+    code = f"{statement}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_command_line_imports_nothing_heavy_before_a_command_asks_for_it() -> None:
+    assert imported_by("import optimizer.cli") == set()
+
+
+@pytest.mark.parametrize(
+    "module", ["catalogs.errors", "catalogs.gpus", "catalogs.models", "optimizer.scenario", "optimizer.flags"]
+)
+def test_questions_and_facts_are_read_without_tables_or_a_solver(module: str) -> None:
+    assert not imported_by(f"import {module}") & {"numpy", "ortools", "pandas", "requests", "rich.table", "sqlalchemy"}
+
+
+def test_listing_gpus_needs_no_tables_and_no_solver() -> None:
+    listing = "from optimizer.report.catalog import gpus; gpus(None)"
+
+    assert not imported_by(listing) & {"numpy", "ortools", "pandas", "requests", "sqlalchemy"}
