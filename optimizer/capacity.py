@@ -133,7 +133,7 @@ def _most_in_flight(speed: SpeedModel, cap: Ints, work: Workload, targets: dict[
 
 
 def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:
-    """Return the traffic that a replica carries at this concurrency limit, in the workload's unit; 0 where it runs none."""
+    """Return the traffic a replica carries at this limit, in the workload's unit; 0 where it runs none."""
     able = np.nonzero(limit > 0)[0]
     carried = np.zeros(len(limit))
     carried[able] = _carried(speed.take(able), scenario, limit[able], targets)

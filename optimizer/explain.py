@@ -13,7 +13,7 @@ from optimizer.candidates import allowed_weights
 from optimizer.capacity import LATENCIES, least_memory_share
 from optimizer.plan import Alternative
 from optimizer.rules import bit, bits_of_kind, broken_names, get_rule, merged, tally
-from optimizer.wording import gpus_words, rate_words
+from optimizer.wording import gpus_words, milliseconds, rate_words
 
 if TYPE_CHECKING:
     from optimizer.solve import Problem
@@ -129,7 +129,8 @@ class _Reasons:
             return f"one request needs {share:.0%} of the memory that the {scenario.memory.policy} policy allows"
         if rule in LATENCIES:
             least = float(self.latency_s[rule][positions].min()) * 1e3
-            return f"{rule.upper()} is {least:,.3g} ms at best, over {getattr(scenario.targets, f'{rule}_ms'):g} ms"
+            asked = getattr(scenario.targets, f"{rule}_ms")
+            return f"{rule.upper()} is {milliseconds(least)} at best, over {milliseconds(asked)}"
         return f"rule {rule}: {get_rule(rule).meaning}"
 
 

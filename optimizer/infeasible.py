@@ -16,7 +16,7 @@ from optimizer.programs.conflict import conflicting_rules
 from optimizer.programs.layout import COUNTING_RULES, Choice, Demand
 from optimizer.rules import bit, bits_of_kind, broken_names, get_rule
 from optimizer.scenario import Scenario
-from optimizer.wording import rate, summarize_row
+from optimizer.wording import milliseconds, rate, summarize_row
 
 COUNTING = bit(*COUNTING_RULES)
 
@@ -146,7 +146,7 @@ def _needs(scenario: Scenario, table: Table, rule: str, others: int) -> str:
     if rule in LATENCIES and len(rows):
         asked = getattr(scenario.targets, f"{rule}_ms")
         least = float(rows[f"alone_{rule}_s"].min()) * 1e3
-        return f"at most {asked:g} ms is asked; {least:.3g} ms is the least, on an idle replica"
+        return f"at most {milliseconds(asked)} is asked; {milliseconds(least)} is the least, on an idle replica"
     if rule == "vram_headroom" and len(rows):
         frame = table.frame.iloc[rows["candidate"].unique()]
         least = float(least_memory_share(frame, scenario.memory).min())
@@ -250,7 +250,8 @@ def _miss(scenario: Scenario, table: Table, row: pd.Series) -> Miss:
 def _breaks(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> str:
     if rule in LATENCIES:
         target = getattr(scenario.targets, f"{rule}_ms")
-        return f"{float(row[f'alone_{rule}_s']) * 1e3:.4g} ms on an idle replica, over {target:g} ms"
+        alone = float(row[f"alone_{rule}_s"]) * 1e3
+        return f"{milliseconds(alone)} on an idle replica, over {milliseconds(target)}"
     if rule == "vram_headroom":
         share = table.memory_share(scenario, row)
         return f"one request needs {share:.1%} of the memory that the {scenario.memory.policy} policy allows"

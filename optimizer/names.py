@@ -13,7 +13,7 @@ def check_names(scenario: Scenario, offers: pd.DataFrame) -> None:
     """Refuse providers, regions and instance types that no offer has.
 
     Raises:
-        QuestionError: naming the field and the value, with near matches.
+        QuestionError: naming each field and value, with near matches.
     """
     limits = scenario.limits
     wanted: list[tuple[str, str, tuple[str, ...]]] = [
@@ -25,10 +25,11 @@ def check_names(scenario: Scenario, offers: pd.DataFrame) -> None:
     for index, quota in enumerate(limits.quotas):
         wanted.append((f"limits.quotas.{index}.provider", "provider", (quota.provider,) if quota.provider else ()))
         wanted.append((f"limits.quotas.{index}.region", "region", (quota.region,) if quota.region else ()))
+    problems = []
     for field, column, names in wanted:
-        if names:
-            known = set(offers[column].unique())
-            for name in names:
-                if name not in known:
-                    hint = f"`shardwise catalog offers` lists what there is on the day asked for ({column} column)."
-                    raise QuestionError(f"{field}: {UnknownNameError(column.replace('_', ' '), name, known, hint)}")
+        known = set(offers[column].unique()) if names else set()
+        unknown = [UnknownNameError(column.replace("_", " "), name, known) for name in names if name not in known]
+        problems += [f"{field}: {error}" for error in unknown]
+    if problems:
+        hint = "`shardwise catalog offers` lists what there is on the day asked for."
+        raise QuestionError("\n".join((*problems, hint)))

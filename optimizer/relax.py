@@ -106,20 +106,24 @@ def _without_targets(
 ) -> list[LeastChange]:
     """Return what the targets would be on the cheapest layout without them, where the least change costs more.
 
-    Or where there is no least change: a target that an idle replica just meets may leave no room for the traffic.
+    Or where there is no least change: a target that an idle replica just meets may leave no room for the traffic. A
+    budget that has to give way with them becomes what that layout costs.
     """
-    if not set(rules) <= set(LATENCIES):
+    targets = [rule for rule in rules if rule in LATENCIES]
+    if not targets or set(rules) - {*targets, "budget"}:
         return []
-    answer = cheapest_of(scenario.changed("targets", **{f"{rule}_ms": None for rule in rules}))
+    unpriced = scenario.changed("limits", budget_usd_per_hour=None) if "budget" in rules else scenario
+    answer = cheapest_of(unpriced.changed("targets", **{f"{rule}_ms": None for rule in targets}))
     if answer is None or (least is not None and answer.cost.usd_per_hour >= least.usd_per_hour):
         return []
     # A target holds at the traffic, and without waiting at the concurrency limit: what is enough for the one may be so
     # for both, on the same layout with fewer requests at once.
     for reached in (_reached_ms(scenario, answer, full=False), _reached_ms(scenario, answer, full=True)):
-        changes = [_target(scenario, rule, round_up(reached[rule])) for rule in rules]
+        changes = [_target(scenario, rule, round_up(reached[rule])) for rule in targets]
         relaxed = {name: value for change in changes for name, value in change.fields.items()}
-        confirmed = cheapest_of(scenario.changed("targets", **relaxed))
+        confirmed = cheapest_of(unpriced.changed("targets", **relaxed))
         if confirmed is not None:
+            changes += [_budget(scenario, confirmed.cost.usd_per_hour)] if "budget" in rules else []
             return [_least_change(rules, changes, confirmed)]
     return []
 
@@ -188,7 +192,11 @@ def _less_headroom(scenario: Scenario, table: Table, row: pd.Series) -> _Change 
 
 
 def _more_budget(scenario: Scenario, _: Table, row: pd.Series) -> _Change:
-    value = math.ceil(int(row["cost_micro_usd"]) / MICRO * 100) / 100
+    return _budget(scenario, int(row["cost_micro_usd"]) / MICRO)
+
+
+def _budget(scenario: Scenario, usd_per_hour: float) -> _Change:
+    value = math.ceil(round(usd_per_hour * 100, 6)) / 100
     words = f"a budget of ${value:,.2f}/h instead of ${scenario.limits.budget_usd_per_hour:,.2f}/h"
     return _Change("limits", {"budget_usd_per_hour": value}, words, f"--budget-usd-per-hour {value:g}")
 

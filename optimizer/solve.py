@@ -244,5 +244,5 @@ def _common(problem: Problem, today: date, seen_on: date | None, run: SolverRun)
 def _warnings(basis: PriceBasis) -> tuple[str, ...]:
     if not basis.stale:
         return ()
-    seen = basis.seen_on or "the newest day known"
-    return (f"prices are {basis.age_days} days old (seen {seen}): check them with the provider before you rent",)
+    seen = f" (seen {basis.seen_on})" if basis.seen_on else ", the newest of them,"
+    return (f"prices are {basis.age_days} days old{seen}: check them with the provider before you rent",)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
 from optimizer.plan import Layout
@@ -24,6 +27,13 @@ def rate_words(scenario: Scenario, amount: float) -> str:
     return f"{amount:.3g} {_UNITS[scenario.workload.kind]}"
 
 
+def milliseconds(amount: float) -> str:
+    """Say a time of so many ms with three significant digits, or in s from 10 s on."""
+    if amount >= 10_000:
+        return f"{amount / 1000:,.1f} s"
+    return f"{amount:,.0f} ms" if amount >= 100 else f"{amount:.3g} ms"
+
+
 def gpus_words(count: int) -> str:
     """Say a number of GPUs."""
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
@@ -44,11 +54,12 @@ def node_words(nodes: int, gpus_per_node: int, gpu: str) -> str:
     return f"{gpus_per_node}x {gpu}" if nodes == 1 else f"{nodes:,} nodes of {gpus_per_node}x {gpu}"
 
 
-def place_words(provider: str, region: str, instance_type: str, term: str, gpu: str) -> str:
-    """Say where it is rented; an instance type that only repeats the GPUs is left out."""
-    place = f"{provider}" if region == "global" else f"{provider} {region}"
-    named = "" if gpu in instance_type else f" {instance_type}"
-    return f"{place}{named}, {term}"
+def place_words(offer: Mapping[Any, Any]) -> str:
+    """Say where an offer is rented; of an instance type, only what does not repeat the GPUs."""
+    place = [str(offer["provider"])]
+    place += [str(offer["region"])] if offer["region"] != "global" else []
+    place += [str(offer["instance_type"]).removeprefix(f"{offer['gpus_per_node']}x {offer['gpu']}").strip()]
+    return f"{' '.join(part for part in place if part)}, {offer['term']}"
 
 
 def summarize(layout: Layout) -> str:
@@ -56,8 +67,7 @@ def summarize(layout: Layout) -> str:
     split = split_words(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
     copies = "1 replica" if layout.replicas == 1 else f"{layout.replicas:,} replicas"
     what = node_words(layout.nodes, layout.gpus_per_node, layout.gpu)
-    where = place_words(layout.provider, layout.region, layout.instance_type, layout.term, layout.gpu)
-    return f"{what} ({where}): {copies} in {split}"
+    return f"{what} ({place_words(layout.model_dump())}): {copies} in {split}"
 
 
 def summarize_row(row: pd.Series, offer: pd.Series) -> str:
@@ -65,5 +75,4 @@ def summarize_row(row: pd.Series, offer: pd.Series) -> str:
     split = split_words(row["weights"], row["kv_cache"], row["tp"], row["pp"], row["ep"], row["attention_dp"])
     nodes = max(int(row["nodes_per_replica"]), 1) if row["capacity"] <= 0 else int(row["nodes"])
     what = node_words(nodes, int(row["gpus_per_node"]), str(row["gpu"]))
-    where = place_words(offer["provider"], offer["region"], offer["instance_type"], offer["term"], offer["gpu"])
-    return f"{what} ({where}): {split}"
+    return f"{what} ({place_words(offer.to_dict())}): {split}"

@@ -13,8 +13,10 @@ def conflicting_rules(choices: list[Choice], demand: Demand, settings: Settings 
     least, so each rule is left out in turn, and stays out where the others still conflict; the last solve is of the
     core alone.
 
+    Where the solver runs out of time on whether a rule can be left out, the rule stays.
+
     Raises:
-        RuntimeError: the core did not conflict when solved alone, or the solver ran out of time.
+        RuntimeError: the solver ran out of time before it found any conflict, or the core did not conflict alone.
     """
     chosen = settings or Settings()
     core = _core(choices, demand, None, chosen)

@@ -13,6 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from optimizer import wording
+
 _TRAILING_BLANKS = re.compile(r"[ \t]+(?=\n|\Z)")
 
 
@@ -97,12 +99,8 @@ def dollars(amount: float | None, digits: int = 2) -> str:
 
 
 def milliseconds(amount: float | None) -> str:
-    """Return a time in ms with three significant digits, or in s from 10 s on."""
-    if amount is None:
-        return "-"
-    if amount >= 10_000:
-        return f"{amount / 1000:,.1f} s"
-    return f"{amount:,.0f} ms" if amount >= 100 else f"{amount:.3g} ms"
+    """Return a time as people write it; a dash where it is not known."""
+    return "-" if amount is None else wording.milliseconds(amount)
 
 
 def share(amount: float | None) -> str:

@@ -98,8 +98,8 @@ def test_the_fewest_replicas_carry_the_traffic_exactly() -> None:
 
 
 def test_rounding_adds_no_replica() -> None:
-    # 0.9 / 0.3 is 3.0000000000000004 in binary.
-    assert fewest_replicas(question({"workload": {"request_rate": 0.9}}), np.array([0.3])).tolist() == [3]
+    # 0.07 / 0.01 is 7.000000000000001 in binary.
+    assert fewest_replicas(question({"workload": {"request_rate": 0.07}}), np.array([0.01])).tolist() == [7]
 
 
 def test_a_number_of_replicas_is_raised_to_one_that_is_allowed() -> None:

@@ -87,4 +87,4 @@ def test_every_flag_given_brings_the_cost_that_was_said_or_less(tmp_path: Path) 
             assert again.cost is not None, (seed, line)
             assert again.cost.usd_per_hour <= line.usd_per_hour + 1e-6, (seed, line)
             tried += 1
-    assert tried >= 10
+    assert tried >= 8

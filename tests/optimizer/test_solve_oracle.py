@@ -17,7 +17,7 @@ from optimizer.solve import solve
 from tests.optimizer.catalogs import EXPERTS, TODAY, Draw, draw, offer
 from tests.optimizer.oracle import Found, cheapest_layout
 
-SEEDS = range(64)
+SEEDS = range(80)
 
 
 @cache
