@@ -153,3 +153,8 @@ class Checkpoint(Frozen):
     other_formats: tuple[tuple[TensorKind, WeightFormat], ...] = ()
     kv_cache: KvDtype | None = None
     method: str = ""
+
+    @property
+    def own_kv_cache(self) -> KvDtype:
+        """KV cache dtype that engines choose by themselves: what the checkpoint asks for, else its 16-bit dtype."""
+        return self.kv_cache or ("bf16" if self.dtype == "fp32" else self.dtype)

@@ -22,7 +22,7 @@ from optimizer.divisibility import check_split
 from optimizer.memory import Footprint, footprint
 from optimizer.performance.speed import SpeedModel
 from optimizer.rules import RULES, bit, bits_of_kind
-from optimizer.scenario import KV_DTYPES, Scenario
+from optimizer.scenario import Scenario
 from optimizer.split import Split
 
 Ints = NDArray[np.int64]
@@ -82,12 +82,10 @@ def allowed_weights(scenario: Scenario, model: ModelSpec) -> tuple[str, ...]:
 
 def allowed_kv_caches(scenario: Scenario, model: ModelSpec) -> tuple[str, ...]:
     """KV cache dtypes that the scenario allows, with "auto" and "any" resolved."""
-    checkpoint = model.checkpoint
-    auto = checkpoint.kv_cache or ("bf16" if checkpoint.dtype == "fp32" else checkpoint.dtype)
-    wanted = scenario.limits.kv_cache
+    own, wanted = str(model.checkpoint.own_kv_cache), scenario.limits.kv_cache
     if "any" in wanted:
-        return tuple(dict.fromkeys((str(auto), *KV_DTYPES)))
-    return tuple(dict.fromkeys(str(auto) if name == "auto" else name for name in wanted))
+        return tuple(dict.fromkeys((own, "bf16", "fp16", "fp8")))
+    return tuple(dict.fromkeys(own if name == "auto" else name for name in wanted))
 
 
 def next_precision(allowed: tuple[str, ...]) -> tuple[str, ...]:
@@ -109,13 +107,12 @@ def node_shapes(offers: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
 
 def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame) -> Candidates:
     """Return the replicas that could exist on these node shapes, with memory, speed and broken rules filled in."""
-    weights = allowed_weights(scenario, model)
-    kv_caches = allowed_kv_caches(scenario, model)
+    weights, kv_caches = allowed_weights(scenario, model), allowed_kv_caches(scenario, model)
     limits = scenario.limits
     table = split_table(
         model,
         tuple(dict.fromkeys((*weights, str(model.checkpoint.weights), *next_precision(weights)))),
-        kv_caches,
+        tuple(dict.fromkeys((*kv_caches, str(model.checkpoint.own_kv_cache)))),
         tuple(sorted({*TENSOR_SIZES, *limits.tp})),
         tuple(sorted({*PIPELINE_SIZES, *limits.pp})),
         tuple(sorted({*ATTENTION_DP_SIZES, *limits.attention_dp} - {1}))
@@ -124,7 +121,7 @@ def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame)
         scenario.memory.max_batched_tokens,
         int(shapes["gpus_per_node"].max()) * limits.max_nodes_per_replica,
     )
-    shape_index, split_index, broken = _place(scenario, model, shapes, table, weights)
+    shape_index, split_index, broken = _place(scenario, model, shapes, table)
     physical = bits_of_kind("shape", "model")
     alive = (broken & physical) == 0
     frame = _alive_frame(
@@ -203,9 +200,7 @@ def _refusals(model: ModelSpec, split: Split) -> int:
     return bit(*{refusal.rule for refusal in check_split(model, split)})
 
 
-def _place(
-    scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame, table: SplitTable, weights: tuple[str, ...]
-) -> tuple[Ints, Ints, Ints]:
+def _place(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame, table: SplitTable) -> tuple[Ints, Ints, Ints]:
     """Put every split on every shape it can be placed on; return (shape, split, broken bits) of each placement.
 
     A replica lies inside one node, or spans whole nodes: a replica that would leave GPUs of its last node idle is not
@@ -230,7 +225,8 @@ def _place(
         ("nodes_per_replica", spans & too_many_nodes),
         ("dtype_supported", _unsupported(shapes, table)[shape_index, split_index]),
         ("gpu_allowed", ~_gpu_allowed(scenario, shapes)[shape_index]),
-        ("weights_allowed", ~np.isin(columns["weights"], weights)[split_index]),
+        ("weights_allowed", ~np.isin(columns["weights"], allowed_weights(scenario, model))[split_index]),
+        ("kv_cache_allowed", ~np.isin(columns["kv_cache"], allowed_kv_caches(scenario, model))[split_index]),
         ("sizes_allowed", ~_sizes_allowed(scenario, columns)[split_index]),
         ("context_length", np.full(len(shape_index), scenario.workload.held_tokens > model.max_context_tokens)),
     ):

@@ -103,7 +103,8 @@ Day = Annotated[date, BeforeValidator(_as_day)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Names = Annotated[tuple[Name, ...], BeforeValidator(as_list)]
 Sizes = Annotated[tuple[ParallelSize, ...], BeforeValidator(as_list)]
-Caps = Annotated[tuple[Cap, ...], BeforeValidator(as_list)]
+# More replicas than any catalog has nodes for.
+ReplicaCounts = Annotated[tuple[Annotated[int, whole(1, 100_000)], ...], BeforeValidator(as_list)]
 
 
 class Part(BaseModel):

@@ -13,7 +13,7 @@ from optimizer.capacity import LATENCIES, least_memory_share
 from optimizer.choices import MICRO, NEVER, UNLIMITED, nodes_needed
 from optimizer.plan import Conflict, Miss
 from optimizer.programs.conflict import conflicting_rules
-from optimizer.programs.layout import COUNTING_RULES, Choice, Demand
+from optimizer.programs.layout import COUNTING_RULES, Choice, Demand, Settings
 from optimizer.rules import bit, bits_of_kind, broken_names, get_rule
 from optimizer.scenario import Scenario
 from optimizer.wording import milliseconds, rate, summarize_row
@@ -69,13 +69,13 @@ def smallest(masks: Iterable[int]) -> list[int]:
     return kept
 
 
-def find_conflict(scenario: Scenario, table: Table) -> tuple[str, ...]:
+def find_conflict(scenario: Scenario, table: Table, settings: Settings | None = None) -> tuple[str, ...]:
     """Return the names of rules that cannot hold together, from which none can be left out."""
     if table.choices.empty:
-        return conflicting_rules(_impossible(table), demand_of(scenario))
+        return conflicting_rules(_impossible(table), demand_of(scenario), settings)
     kept = _extremes(table.choices)
     while True:
-        rules = conflicting_rules(to_choices(kept), demand_of(scenario))
+        rules = conflicting_rules(to_choices(kept), demand_of(scenario), settings)
         missed = _keeping(scenario, table.choices.drop(index=kept.index), rules)
         if missed.empty:
             return rules

@@ -14,13 +14,15 @@ import pandas as pd
 from optimizer.answer import Answer
 from optimizer.capacity import LATENCIES
 from optimizer.choices import MICRO, UNLIMITED
-from optimizer.infeasible import Table, excess, smallest
+from optimizer.infeasible import Table, excess
 from optimizer.plan import LeastChange
 from optimizer.rules import bit, broken_names
 from optimizer.scenario import Quota, Scenario
 from optimizer.wording import rate, summarize
 
 MOST_CHANGES = 6
+MOST_TRIED = 24  # sets of rules; each costs a solve or three
+MOST_RULES = 3  # that give way together; a longer list is no advice
 LATENCY_SLACK = 1.05  # a target at the very edge leaves no room for traffic: 5% above it is the least that is of use
 
 CheapestOf = Callable[[Scenario], Answer | None]
@@ -49,26 +51,40 @@ class _Change:
     flag: str
 
 
-def find_least_changes(scenario: Scenario, table: Table, cheapest_of: CheapestOf) -> tuple[LeastChange, ...]:
+def find_least_changes(
+    scenario: Scenario, table: Table, conflict: tuple[str, ...], cheapest_of: CheapestOf
+) -> tuple[LeastChange, ...]:
     """Return the smallest sets of rules to give way, each with the least change that does and its cost then.
 
     Args:
         scenario: the infeasible question.
         table: its table.
+        conflict: the rules that cannot hold together.
         cheapest_of: solves a changed question; None if it is infeasible too.
     """
     rows = table.choices
     if rows.empty:
         return ()
     over = excess(scenario, table)
-    found = []
-    for mask in smallest(set(rows["broken"].tolist()))[:MOST_CHANGES]:
+    found: list[LeastChange] = []
+    helped: list[int] = []
+    for mask in sorted(set(rows["broken"].tolist()), key=lambda one: (one.bit_count(), one))[:MOST_TRIED]:
+        # More rules than are enough need not give way; where fewer were not enough, more may be.
+        if (
+            len(helped) == MOST_CHANGES
+            or mask.bit_count() > MOST_RULES
+            or any(other & mask == other for other in helped)
+        ):
+            continue
         able = rows[rows["broken"] == mask]
         row = able.assign(over=over).sort_values(["over", "cost_micro_usd"], kind="stable").iloc[0]
         rules = broken_names(mask)
         change = _give_way(scenario, table, row, rules, cheapest_of)
-        found += [change] if change is not None else []
-        found += _without_targets(scenario, rules, change, cheapest_of)
+        changes = [change] if change is not None else []
+        changes += _without_targets(scenario, rules, change, cheapest_of)
+        helped += [mask] if changes else []
+        found += changes
+    found += _compromise(scenario, conflict, found, cheapest_of)
     if not found or {"budget", "quota"} & {rule for change in found for rule in change.rules}:
         found += _less_traffic(scenario, table, cheapest_of)
     return tuple(sorted(found, key=lambda one: (len(one.rules), one.usd_per_hour)))
@@ -126,6 +142,16 @@ def _without_targets(
             changes += [_budget(scenario, confirmed.cost.usd_per_hour)] if "budget" in rules else []
             return [_least_change(rules, changes, confirmed)]
     return []
+
+
+def _compromise(
+    scenario: Scenario, conflict: tuple[str, ...], found: list[LeastChange], cheapest_of: CheapestOf
+) -> list[LeastChange]:
+    """Return what targets and budget would be if all in conflict gave way, where one alone costs more."""
+    rules = tuple(rule for rule in conflict if rule in {*LATENCIES, "budget"})
+    if not found or len(rules) < 2 or any(change.rules == rules for change in found):
+        return []
+    return _without_targets(scenario, rules, min(found, key=lambda one: one.usd_per_hour), cheapest_of)
 
 
 def _reached_ms(scenario: Scenario, answer: Answer, full: bool) -> dict[str, float]:

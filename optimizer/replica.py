@@ -53,10 +53,11 @@ def name_replica(
         QuestionError: `ep` is neither 1 nor all GPUs of a stage.
     """
     checkpoint = model.checkpoint
-    auto = checkpoint.kv_cache or ("bf16" if checkpoint.dtype == "fp32" else checkpoint.dtype)
     if ep not in (1, tp * attention_dp):
         raise QuestionError(f"--ep {ep}: expected 1, or tp x attention_dp = {tp * attention_dp}")
-    split = Split(str(weights or checkpoint.weights), str(kv_cache or auto), tp, pp, ep, attention_dp)
+    split = Split(
+        str(weights or checkpoint.weights), str(kv_cache or checkpoint.own_kv_cache), tp, pp, ep, attention_dp
+    )
     return Replica(model, get_gpu(gpu), split)
 
 

@@ -17,7 +17,6 @@ from catalogs.gpus import get_gpu
 from optimizer.errors import ScenarioError
 from optimizer.fields import (
     Cap,
-    Caps,
     Count,
     Day,
     Days,
@@ -29,6 +28,7 @@ from optimizer.fields import (
     Percent,
     PositiveRate,
     PositiveShare,
+    ReplicaCounts,
     Share,
     Sizes,
     Tokens,
@@ -179,7 +179,7 @@ class Limits(Part):
     pp: Sizes = ()
     ep: Sizes = ()
     attention_dp: Sizes = ()
-    replicas: Caps = ()
+    replicas: ReplicaCounts = ()
     max_gpus: Cap | None = None
     max_nodes: Cap | None = None
     quotas: tuple[Quota, ...] = ()

@@ -206,13 +206,13 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
             return None
         return answers(changed, problem.model, feasible, again.candidates.speed, again.offers)[0]
 
-    rules = infeasible.find_conflict(scenario, table)
+    rules = infeasible.find_conflict(scenario, table, settings)
     return Plan(
         status="infeasible",
         summary="no layout in the catalog keeps every rule",
         conflict=infeasible.describe_conflict(scenario, table, rules),
         nearest_misses=infeasible.find_nearest_misses(scenario, table),
-        least_changes=find_least_changes(scenario, table, cheapest_of),
+        least_changes=find_least_changes(scenario, table, rules, cheapest_of),
         **_common(problem, today, None, _solver_run(problem, None, len(problem.choices.frame))),
     )
 
@@ -244,5 +244,5 @@ def _common(problem: Problem, today: date, seen_on: date | None, run: SolverRun)
 def _warnings(basis: PriceBasis) -> tuple[str, ...]:
     if not basis.stale:
         return ()
-    seen = f" (seen {basis.seen_on})" if basis.seen_on else ", the newest of them,"
-    return (f"prices are {basis.age_days} days old{seen}: check them with the provider before you rent",)
+    age = f"{basis.age_days} days old (seen {basis.seen_on})" if basis.seen_on else f"at best {basis.age_days} days old"
+    return (f"prices are {age}: check them with the provider before you rent",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optimizer.programs.layout import Choice, Demand, LayoutProgram, Settings, new_solver
-from optimizer.programs.outcome import read_outcome
+from optimizer.programs.outcome import Status, read_outcome
 
 
 def conflicting_rules(choices: list[Choice], demand: Demand, settings: Settings | None = None) -> tuple[str, ...]:
@@ -19,29 +19,29 @@ def conflicting_rules(choices: list[Choice], demand: Demand, settings: Settings 
         RuntimeError: the solver ran out of time before it found any conflict, or the core did not conflict alone.
     """
     chosen = settings or Settings()
-    core = _core(choices, demand, None, chosen)
-    if core is None:
-        return ()
+    status, core = _core(choices, demand, None, chosen)
+    if status == "unknown":
+        raise RuntimeError(
+            "the solver ran out of time before it knew which rules conflict; give it a longer time limit"
+        )
     for name in sorted(core):
-        smaller = _core(choices, demand, core - {name}, chosen)
-        if smaller is not None:
+        left_out, smaller = _core(choices, demand, core - {name}, chosen)
+        if left_out == "infeasible":
             core = smaller
-    if _core(choices, demand, core, chosen) is None:
+    if core and _core(choices, demand, core, chosen)[0] != "infeasible":
         raise RuntimeError(f"the conflict {sorted(core)} did not hold when solved alone")
     return tuple(sorted(core))
 
 
 def _core(
     choices: list[Choice], demand: Demand, rules: frozenset[str] | None, settings: Settings
-) -> frozenset[str] | None:
-    """Return those of `rules` (all when None) that the solver proved to conflict; None when they can all hold."""
+) -> tuple[Status, frozenset[str]]:
+    """Return how it ended with `rules` (all when None) assumed, and which of them the solver proved to conflict."""
     program = LayoutProgram(choices, demand)
     assumed = {literal.index: name for name, literal in program.rules.items() if rules is None or name in rules}
     program.model.add_assumptions([program.rules[name] for name in assumed.values()])
     solver = new_solver(settings)
     outcome = read_outcome(solver, solver.solve(program.model))
-    if outcome.status == "unknown":
-        raise RuntimeError("the solver ran out of time before it knew which rules conflict")
     if outcome.status != "infeasible":
-        return None
-    return frozenset(assumed[index] for index in solver.sufficient_assumptions_for_infeasibility())
+        return outcome.status, frozenset()
+    return outcome.status, frozenset(assumed[index] for index in solver.sufficient_assumptions_for_infeasibility())

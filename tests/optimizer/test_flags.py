@@ -140,7 +140,7 @@ def test_other_lengths_drop_the_files_context(file: str) -> None:
         ("weights", ["bf15"], "--weights: unknown weight format 'bf15'; did you mean bf16?"),
         ("kv_cache", ["fp9"], "--kv-cache: unknown KV cache dtype 'fp9'; did you mean fp8?"),
         ("tp", ["0"], "--tp: expected a whole number from 1 to 1,024; got '0'"),
-        ("replicas", ["2.5"], "--replicas: expected a whole number from 1 to 1,000,000,000; got '2.5'"),
+        ("replicas", ["2.5"], "--replicas: expected a whole number from 1 to 100,000; got '2.5'"),
         ("max_gpus", "-3", "--max-gpus: expected a whole number from 1 to 1,000,000,000; got '-3'"),
         ("budget_usd_per_hour", "0", "--budget-usd-per-hour: expected a number from 0.000001"),
         ("memory_policy", "engin", "--memory-policy: expected 'framework' or 'engine'; got 'engin'"),

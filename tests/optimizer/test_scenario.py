@@ -192,7 +192,7 @@ def test_overhead_and_headroom_are_shares_below_one(path: str, value: Any) -> No
         ("limits.kv_cache", "fp9", "unknown KV cache dtype 'fp9'; did you mean fp8? (accepted: auto, any, bf16,"),
         ("limits.tp", [2, 0], "limits.tp.1: expected a whole number from 1 to 1,024; got 0"),
         ("limits.tp", 5000, "limits.tp.0: expected a whole number from 1 to 1,024; got 5000"),
-        ("limits.replicas", "two", "limits.replicas.0: expected a whole number from 1 to 1,000,000,000; got 'two'"),
+        ("limits.replicas", "two", "limits.replicas.0: expected a whole number from 1 to 100,000; got 'two'"),
         ("limits.max_gpus", 0, "limits.max_gpus: expected a whole number from 1 to 1,000,000,000; got 0"),
         ("limits.max_nodes_per_replica", 65, "expected a whole number from 1 to 64; got 65"),
         ("limits.max_concurrency_per_replica", 10**6, "expected a whole number from 1 to 4,096; got 1000000"),
