@@ -10,7 +10,7 @@ from optimizer.answer import Answer
 from optimizer.capacity import least_memory_share
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import LadderStep, Layout
-from optimizer.wording import rate
+from optimizer.wording import node_words, rate
 
 if TYPE_CHECKING:
     from optimizer.solve import Problem
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 GIB = 2**30
 
 
-def explain_ladder(problem: Problem, row: pd.Series, best: Answer) -> tuple[LadderStep, ...]:
+def explain_ladder(problem: Problem, row: pd.Series, best: Answer, second: Answer | None) -> tuple[LadderStep, ...]:
     """Return the four steps that people reason in, with this answer's numbers.
 
     Args:
         problem: the question and what it is answered from.
         row: the choice taken (a row of Choices.frame).
         best: its answer.
+        second: the cheapest answer on another GPU type; None where there is none.
     """
     return (
         LadderStep(title="1. Add it up", lines=_add_up(problem, best)),
         LadderStep(title="2. Inside a node", lines=_inside_node(problem, best)),
         LadderStep(title="3. Between nodes", lines=_between_nodes(problem, row, best.layout)),
-        LadderStep(title="4. Price it", lines=_price_it(problem, best)),
+        LadderStep(title="4. Price it", lines=_price_it(problem, best, second)),
     )
 
 
@@ -101,10 +102,21 @@ def _tensor_parallel_across(problem: Problem, gpus: int, row: pd.Series) -> str:
     return f"{instead} against {step[0]:.0f} ms, for one request."
 
 
-def _price_it(problem: Problem, best: Answer) -> tuple[str, ...]:
-    cost, layout = best.cost, best.layout
+def _price_it(problem: Problem, best: Answer, second: Answer | None) -> tuple[str, ...]:
+    layout = best.layout
+    lines = [
+        f"${layout.price_usd_per_node_hour:,.2f} per node-hour x {layout.nodes} = ${best.cost.usd_per_hour:,.2f}/h for "
+        f"{rate(problem.scenario)}: {_per_million(best)}."
+    ]
+    if second is not None:
+        gpus = node_words(second.layout.nodes, second.layout.gpus_per_node, second.layout.gpu)
+        lines.append(f"The cheapest on another GPU, {gpus}: {_per_million(second)}.")
+    return tuple(lines)
+
+
+def _per_million(answer: Answer) -> str:
+    cost = answer.cost
     return (
-        f"${layout.price_usd_per_node_hour:,.2f} per node-hour x {layout.nodes} = ${cost.usd_per_hour:,.2f}/h for "
-        f"{rate(problem.scenario)}: ${cost.usd_per_million_output_tokens:,.2f} per million output tokens at this "
-        f"traffic, ${cost.usd_per_million_output_tokens_at_saturation:,.2f} with every replica full.",
+        f"${cost.usd_per_million_output_tokens:,.2f} per million output tokens at this traffic, "
+        f"${cost.usd_per_million_output_tokens_at_saturation:,.2f} with every replica full"
     )

@@ -143,7 +143,7 @@ def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Setti
         targets=best.targets,
         alternatives=_alternatives(problem, best_row, best, others, rest[: len(others)]),
         cheaper_if=cheaper_if(problem, best, savings, rest[len(others) :]),
-        explanation=explain_ladder(problem, best_row, best),
+        explanation=explain_ladder(problem, best_row, best, rest[0] if len(others) else None),
         **_common(problem, today, best.layout.price_seen_on, _solver_run(problem, run, len(kept))),
     )
 
