@@ -53,13 +53,13 @@ def answers(
         scenario: the question.
         model: its model.
         rows: rows of Choices.frame.
-        speed: the speed model of the candidates that the rows point to.
+        speed: the speed model of the replicas that the rows point to.
         offers: the offers that the rows point to.
         memory: memory settings that the rows were filled with, where not the scenario's.
     """
     if rows.empty:
         return []
-    speeds = _speeds(scenario, rows, speed.take(rows["candidate"].to_numpy()))
+    speeds = _speeds(scenario, rows, speed.take(rows["replica"].to_numpy()))
     rented = offers.iloc[rows["offer"].to_numpy()].to_dict("records")
     found = []
     for position, (row, offer) in enumerate(zip(rows.to_dict("records"), rented, strict=True)):

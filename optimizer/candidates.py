@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec
-from optimizer.capacity import fill_capacity
+from optimizer.capacity import fill_capacity, with_capacity
 from optimizer.divisibility import check_split
 from optimizer.memory import Footprint, footprint
 from optimizer.performance.speed import SpeedModel
@@ -51,13 +51,16 @@ class Candidates:
     """What could run, before prices.
 
     Attributes:
-        frame: a row a (shape, split) that the shape and the model permit; `broken` holds the bits of broken rules.
+        frame: a row a (shape, split) that the shape and the model permit; `broken` holds the bits of broken rules, and
+            `replica` the row of `replicas` that holds its memory and speed.
         dead: (shape, broken, count) of what they do not permit, counted by the set of rules broken.
-        speed: the speed model of `frame`'s rows, in the same order.
+        replicas: the different replicas among the candidates: inside a node, neither its size nor its network matters.
+        speed: the speed model of `replicas`, in the same order.
     """
 
     frame: pd.DataFrame
     dead: pd.DataFrame
+    replicas: pd.DataFrame
     speed: SpeedModel
 
 
@@ -127,9 +130,27 @@ def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame)
     frame = _alive_frame(
         shapes, table, scenario.workload.held_tokens, shape_index[alive], split_index[alive], broken[alive]
     )
-    speed = SpeedModel(model, frame)
-    frame = fill_capacity(frame, speed, scenario)
-    return Candidates(frame, _count_dead(shape_index[~alive], broken[~alive]), speed)
+    first, frame["replica"] = _different_replicas(frame)
+    replicas = frame.iloc[first].reset_index(drop=True)
+    speed = SpeedModel(model, replicas)
+    replicas = fill_capacity(replicas, speed, scenario)
+    dead = _count_dead(shape_index[~alive], broken[~alive])
+    return Candidates(with_capacity(frame, replicas), dead, replicas, speed)
+
+
+def _different_replicas(frame: pd.DataFrame) -> tuple[Ints, Ints]:
+    """Return the first row of each different replica, and which of them each row is.
+
+    A replica inside one node is the same on every node of its GPU and scale-up domain; one that spans nodes is not.
+    """
+    gpu = pd.factorize(frame["gpu"].to_numpy())[0]
+    spans = np.where(frame["nodes_per_replica"].to_numpy() > 1, frame["shape"].to_numpy() + 1, 0)
+    parts = (frame["split"].to_numpy(), frame["scale_up_gpus"].to_numpy(), spans)
+    key = np.asarray(gpu, dtype=np.int64)
+    for part in parts:
+        key = key * (int(part.max(initial=0)) + 1) + part
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    return first, inverse
 
 
 @lru_cache(maxsize=64)

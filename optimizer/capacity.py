@@ -17,6 +17,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 LATENCIES = ("ttft", "tpot", "e2e")
+FILLED = ("memory_concurrency", "concurrency", "capacity", "alone_ttft_s", "alone_tpot_s", "alone_e2e_s", "broken")
 ROUNDING = 1e-9  # 100 requests x 0.29 is 28.999999999999996, and means 29
 
 
@@ -108,6 +109,12 @@ def fill_capacity(
         alone_e2e_s=alone.e2e_s,
         broken=broken,
     )
+
+
+def with_capacity(frame: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
+    """Return candidates with what `fill_capacity` worked out for their replicas (the column `replica` says which)."""
+    of_row = frame["replica"].to_numpy()
+    return frame.assign(**{name: replicas[name].to_numpy()[of_row] for name in FILLED})
 
 
 def _tpot_at_limit_s(targets: dict[str, float], alone: Prediction, work: Workload) -> Floats:

@@ -28,7 +28,19 @@ TIE_BREAK = ("cost_micro_usd", "gpus_rented", "precision", "pp", "load_permille"
 
 
 # What the choices keep of their candidates.
-CANDIDATE_COLUMNS = ["shape", "split", "gpu", "gpus_per_node", "weights", "kv_cache", "tp", "pp", "ep", "attention_dp"]
+CANDIDATE_COLUMNS = [
+    "shape",
+    "split",
+    "replica",
+    "gpu",
+    "gpus_per_node",
+    "weights",
+    "kv_cache",
+    "tp",
+    "pp",
+    "ep",
+    "attention_dp",
+]
 CANDIDATE_COLUMNS += [
     "gpus",
     "nodes_per_replica",

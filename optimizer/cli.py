@@ -5,6 +5,7 @@ Heavy imports (pandas, OR-Tools, rich) happen inside the commands, so that --hel
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -393,6 +394,7 @@ def main() -> None:
     from catalogs.errors import CatalogError  # noqa: PLC0415
     from optimizer.errors import QuestionError  # noqa: PLC0415
 
+    gc.disable()  # a short process: looking for garbage among the imports costs more than it frees
     try:
         app()
     except (QuestionError, CatalogError) as error:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from optimizer.answer import Answer, answers
 from optimizer.candidates import allowed_weights, next_precision
-from optimizer.capacity import fill_capacity, other_memory
+from optimizer.capacity import fill_capacity, other_memory, with_capacity
 from optimizer.choices import MICRO, build_choices
 from optimizer.plan import CheaperIf
 from optimizer.relax import SIZES
@@ -129,13 +129,15 @@ def _other_policy(problem: Problem, best: Answer) -> list[CheaperIf]:
     frame = problem.candidates.frame
     allowed = (frame["broken"].to_numpy() & bits_of_kind("limit")) == 0
     able = np.nonzero(allowed & np.isin(frame["shape"].to_numpy(), offers["shape"].to_numpy()))[0]
-    speed = problem.candidates.speed.take(able)
-    refilled = fill_capacity(frame.iloc[able].reset_index(drop=True), speed, scenario, memory)
+    used, of_row = np.unique(frame["replica"].to_numpy()[able], return_inverse=True)
+    speed = problem.candidates.speed.take(used)
+    replicas = fill_capacity(problem.candidates.replicas.iloc[used], speed, scenario, memory)
+    refilled = with_capacity(frame.iloc[able].assign(replica=of_row), replicas)
     choices = build_choices(scenario, refilled, offers).frame
     cheapest = choices[(choices["broken"] == 0) & (choices["cost_micro_usd"] <= most)].head(1)
-    used = {
+    words = {
         "engine": f"memory as an engine uses it ({scenario.memory.gpu_memory_utilization:.0%} of the GPU)",
         "framework": f"memory with {scenario.memory.headroom:.0%} headroom",
     }[memory.policy]
     found = answers(scenario, problem.model, cheapest, speed, problem.offers, memory)
-    return [_line(best, used, f"--memory-policy {memory.policy}", answer) for answer in found]
+    return [_line(best, words, f"--memory-policy {memory.policy}", answer) for answer in found]

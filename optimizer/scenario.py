@@ -185,7 +185,7 @@ class Limits(Part):
     quotas: tuple[Quota, ...] = ()
     budget_usd_per_hour: Dollars | None = None
     tp_across_nodes: bool = False
-    max_nodes_per_replica: Annotated[int, whole(1, 64)] = 8
+    max_nodes_per_replica: Annotated[int, whole(1, 64)] = 4
     max_concurrency_per_replica: Annotated[int, whole(1, 4096)] = 512
     max_utilization: PositiveShare | None = None
 

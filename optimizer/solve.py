@@ -27,7 +27,7 @@ from optimizer.scenario import Scenario
 from optimizer.version import __version__
 from optimizer.wording import summarize
 
-KEPT_IN_ALL = 24  # the cheapest choices that enter the program, beside the cheapest of each GPU type
+KEPT_IN_ALL = 8  # the cheapest choices that enter the program, beside the cheapest of each GPU type
 
 
 @dataclass(frozen=True)
