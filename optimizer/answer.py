@@ -14,17 +14,17 @@ from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec
 from optimizer.capacity import memory_policy
 from optimizer.choices import MICRO
-from optimizer.memory import breakdown, footprint
+from optimizer.fit import memory_use
 from optimizer.performance.efficiency import tpot_error
 from optimizer.performance.latency import Prediction, predict_closed_loop, predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import HOURS_PER_MONTH, Cost, Layout, MemoryUse, Performance, Saturation, TargetCheck
+from optimizer.replica import Replica
 from optimizer.scenario import Memory, Scenario
 from optimizer.split import Split
 
 Floats = NDArray[np.float64]
 
-GIB = 2**30
 ROUNDING = 1 + 1e-6  # a target met to the last digit of a bisection is met
 
 
@@ -185,25 +185,10 @@ def usd_per_million(usd_per_hour: float, tokens_per_second: float) -> float:
 
 
 def _memory(scenario: Scenario, model: ModelSpec, layout: Layout, memory: Memory) -> MemoryUse:
-    gpu_bytes = float(get_gpu(layout.gpu).memory_bytes)
-    per_rank = -(-layout.concurrency_per_replica // layout.attention_dp)
-    tokens = scenario.workload.held_tokens
     split = Split(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
-    held = footprint(model, split, max_batched_tokens=memory.max_batched_tokens)
-    use = breakdown(memory_policy(memory), gpu_bytes, held, per_rank, tokens)
-    return MemoryUse(
-        policy=memory.policy,
-        weights_gib=use.weights_gib,
-        kv_cache_gib=use.kv_cache_gib,
-        activations_gib=use.activations_gib,
-        overhead_gib=use.overhead_gib,
-        need_gib=use.need_gib,
-        available_gib=use.available_gib,
-        headroom_left_gib=use.available_gib - use.need_gib,
-        gpu_memory_gib=gpu_bytes / GIB,
-        kv_tokens=use.kv_tokens * layout.attention_dp,
-        context_tokens=tokens,
-    )
+    replica = Replica(model, get_gpu(layout.gpu), split)
+    tokens, requests = scenario.workload.held_tokens, layout.concurrency_per_replica
+    return memory_use(replica, tokens, requests, memory_policy(memory), memory.max_batched_tokens)
 
 
 def _targets(scenario: Scenario, performance: Performance) -> tuple[TargetCheck, ...]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from dataclasses import fields
 
 from optimizer.memory import MemoryPolicy, breakdown, footprint, max_concurrency, max_context_tokens
 from optimizer.plan import MemoryUse
-from optimizer.replica import Replica
+from optimizer.replica import Replica, ReplicaAnswer
 
 GIB = 2**30
 
 
-class Fit(BaseModel):
+class Fit(ReplicaAnswer):
     """Memory of one replica; what `shardwise fit --json` prints.
 
     Attributes:
         fits: every GPU has room, and neither the model nor the GPU refuses the split.
-        gpus: GPUs of the replica.
         memory: per GPU of the fullest pipeline stage.
         weights_total_gib: of the whole model in this format, one copy.
         kv_cache_gib_per_request: of one request at this context, on all GPUs together, replicated heads counted once
@@ -27,18 +26,6 @@ class Fit(BaseModel):
         refusals: rules that refuse the split, with what they need.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: str
-    gpu: str
-    weights: str
-    kv_cache: str
-    tp: int
-    pp: int
-    ep: int
-    attention_dp: int
-    gpus: int
-    concurrency: int
     fits: bool
     memory: MemoryUse | None
     weights_total_gib: float
@@ -46,6 +33,22 @@ class Fit(BaseModel):
     max_context_tokens: int
     max_concurrency: int
     refusals: dict[str, str]
+
+
+def memory_use(
+    replica: Replica, context_tokens: int, concurrency: int, policy: MemoryPolicy, max_batched_tokens: int
+) -> MemoryUse:
+    """Return the memory of the fullest GPU of a replica; the arguments are those of `fit`."""
+    split = replica.split
+    held = footprint(replica.model, split, max_batched_tokens=max_batched_tokens)
+    gpu_bytes = float(replica.gpu.memory_bytes)
+    use = breakdown(policy, gpu_bytes, held, -(-concurrency // split.attention_dp), context_tokens)
+    return MemoryUse(
+        **{field.name: getattr(use, field.name) for field in fields(use)}
+        | {"kv_tokens": use.kv_tokens * split.attention_dp},
+        gpu_memory_gib=gpu_bytes / GIB,
+        context_tokens=context_tokens,
+    )
 
 
 def fit(
@@ -67,37 +70,15 @@ def fit(
     by_model = set(refusals) - {"dtype_supported", "context_length"}
     memory, longest, most, per_request = None, 0, 0, None
     if not by_model:
+        memory = memory_use(replica, context_tokens, concurrency, policy, max_batched_tokens)
         held = footprint(model, split, max_batched_tokens=max_batched_tokens)
         gpu_bytes = float(replica.gpu.memory_bytes)
         per_rank = -(-concurrency // split.attention_dp)
-        use = breakdown(policy, gpu_bytes, held, per_rank, context_tokens)
-        memory = MemoryUse(
-            policy=policy.name,
-            weights_gib=use.weights_gib,
-            kv_cache_gib=use.kv_cache_gib,
-            activations_gib=use.activations_gib,
-            overhead_gib=use.overhead_gib,
-            need_gib=use.need_gib,
-            available_gib=use.available_gib,
-            headroom_left_gib=use.headroom_left_gib,
-            gpu_memory_gib=gpu_bytes / GIB,
-            kv_tokens=use.kv_tokens * split.attention_dp,
-            context_tokens=context_tokens,
-        )
         longest = min(max_context_tokens(policy, gpu_bytes, held, per_rank), model.max_context_tokens)
         most = max_concurrency(policy, gpu_bytes, held, float(context_tokens), split.attention_dp)
         per_request = held.kv_bytes_per_sequence(float(context_tokens)) * split.tp * split.pp / GIB
     return Fit(
-        model=model.name,
-        gpu=replica.gpu.name,
-        weights=split.weights,
-        kv_cache=split.kv_cache,
-        tp=split.tp,
-        pp=split.pp,
-        ep=split.ep,
-        attention_dp=split.attention_dp,
-        gpus=split.gpus,
-        concurrency=concurrency,
+        **replica.said(concurrency),
         fits=not refusals and memory is not None and memory.headroom_left_gib >= 0,
         memory=memory,
         weights_total_gib=model.weight_bytes(split.weights) / GIB,

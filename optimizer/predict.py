@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
 
 from optimizer.errors import QuestionError
 from optimizer.fit import Fit, fit
@@ -11,10 +10,10 @@ from optimizer.memory import MemoryPolicy
 from optimizer.performance.efficiency import tpot_error
 from optimizer.performance.latency import predict_closed_loop
 from optimizer.performance.speed import SpeedModel
-from optimizer.replica import Replica, refuse, replica_columns
+from optimizer.replica import Replica, ReplicaAnswer, refuse, replica_columns
 
 
-class Speed(BaseModel):
+class Speed(ReplicaAnswer):
     """Predicted speed of one replica; what `shardwise predict --json` prints. Means; `_ms` is milliseconds.
 
     Attributes:
@@ -25,18 +24,6 @@ class Speed(BaseModel):
         fits: whether the requests in flight fit in memory, by the engine policy.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: str
-    gpu: str
-    weights: str
-    kv_cache: str
-    tp: int
-    pp: int
-    ep: int
-    attention_dp: int
-    gpus: int
-    concurrency: int
     input_tokens: int
     output_tokens: int
     ttft_ms: float
@@ -74,25 +61,16 @@ def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tok
         concurrency=concurrency,
         policy=MemoryPolicy(name="engine"),
     )
-    split, throughput = replica.split, float(found.output_tokens_per_second[0])
+    throughput = float(found.output_tokens_per_second[0])
     return Speed(
-        model=replica.model.name,
-        gpu=replica.gpu.name,
-        weights=split.weights,
-        kv_cache=split.kv_cache,
-        tp=split.tp,
-        pp=split.pp,
-        ep=split.ep,
-        attention_dp=split.attention_dp,
-        gpus=split.gpus,
-        concurrency=concurrency,
+        **replica.said(concurrency),
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         ttft_ms=float(found.ttft_s[0]) * 1e3,
         tpot_ms=float(found.tpot_s[0]) * 1e3,
         e2e_ms=float(found.e2e_s[0]) * 1e3,
         output_tokens_per_second=throughput,
-        output_tokens_per_second_per_gpu=throughput / split.gpus,
+        output_tokens_per_second_per_gpu=throughput / replica.split.gpus,
         requests_per_second=float(found.requests_per_second[0]),
         prefill_ms=float(speed.prefill_seconds(input_tokens)[0]) * 1e3,
         step_ms={cause: s * 1e3 for cause, s in speed.decode_breakdown(0, concurrency, context).items()},

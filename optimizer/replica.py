@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from catalogs.gpus import Gpu, get_gpu
 from catalogs.models import ModelSpec
@@ -13,6 +16,23 @@ from optimizer.rules import get_rule
 from optimizer.split import Split
 
 
+class ReplicaAnswer(BaseModel):
+    """What every answer about one replica begins with: model, GPU type, split, its GPUs, and requests at once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    gpu: str
+    weights: str
+    kv_cache: str
+    tp: int
+    pp: int
+    ep: int
+    attention_dp: int
+    gpus: int
+    concurrency: int
+
+
 @dataclass(frozen=True, slots=True)
 class Replica:
     """A split of a model on a GPU type, inside one node of just as many GPUs as the replica has."""
@@ -20,6 +40,12 @@ class Replica:
     model: ModelSpec
     gpu: Gpu
     split: Split
+
+    def said(self, concurrency: int) -> dict[str, Any]:
+        """Return the fields of a ReplicaAnswer about so many requests at once."""
+        return {"model": self.model.name, "gpu": self.gpu.name, "gpus": self.split.gpus, "concurrency": concurrency} | {
+            name: getattr(self.split, name) for name in ("weights", "kv_cache", "tp", "pp", "ep", "attention_dp")
+        }
 
     @property
     def refusals(self) -> dict[str, str]:
