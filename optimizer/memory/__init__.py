@@ -3,6 +3,11 @@
 footprint     what a split puts on the fullest GPU of a replica, whatever that GPU is
 policy        how much of a GPU may be used: the planner's rule of thumb, or what a serving engine would do
 capacity      both together: a breakdown, and the most requests or the longest context that fit
+eras          what an engine does by default, by version and class of GPU
+warmup        what it needs outside its budget before it serves
+cache_log     what its start-up log would say of the cache
+flags         the engine's own flags that give a layout
+smallest      the fewest GPUs of each type that hold a model (not imported here: it needs optimizer.divisibility)
 """
 
 from optimizer.memory.capacity import (
@@ -12,16 +17,19 @@ from optimizer.memory.capacity import (
     max_concurrency,
     max_context_tokens,
 )
+from optimizer.memory.flags import EngineFlags, engine_flags
 from optimizer.memory.footprint import Footprint, footprint
 from optimizer.memory.policy import MemoryPolicy, kv_budget_bytes, vllm_batch_defaults
 from optimizer.memory.stages import stage_layer_counts
 
 __all__ = [
+    "EngineFlags",
     "Footprint",
     "MemoryBreakdown",
     "MemoryPolicy",
     "breakdown",
     "concurrent_requests",
+    "engine_flags",
     "footprint",
     "kv_budget_bytes",
     "max_concurrency",

@@ -1,4 +1,4 @@
-"""What an engine's start-up log would say of its KV cache: tokens, blocks, and how many full-length requests at once."""
+"""What an engine's start-up log would say of its KV cache: tokens, blocks, and how many whole requests at once."""
 
 from __future__ import annotations
 

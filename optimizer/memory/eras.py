@@ -73,9 +73,9 @@ def default_fraction(engine: str, gpu_memory_bytes: float, gpus: int) -> float:
 
 
 def gathered_graphs_bytes(engine: str, attention_dp: int, ep: int) -> float:
-    """Return what vLLM's graph estimate takes out of its budget beyond the usual, with experts over data-parallel ranks.
+    """Return what vLLM's graph estimate takes out of its budget with experts over data-parallel ranks.
 
-    An estimate of the engine's that is far above what graphs then take; VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0
+    Far above what graphs then take; VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0
     turns it off. 0 for other layouts, engines, and vLLM before 0.21.
     """
     name, version = engine_version(engine)

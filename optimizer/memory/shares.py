@@ -55,7 +55,7 @@ def _attention_weights(attention: Attention, hidden_size: int, tp: int, stored: 
     """Sliced by heads; whole on every GPU are MLA's down-projections, the indexer, and KV heads beyond one per GPU."""
     each = kind_bytes(stored, "attention")
     if attention.kind == "mla":
-        whole = min(_mla_whole_elements(attention, hidden_size), attention.parameters)
+        whole = min(mla_whole_elements(attention, hidden_size), attention.parameters)
         absorbed = _absorbed_bytes(attention, tp) if each < ACTIVATION_BYTES else 0.0
         return (whole + (attention.parameters - whole) / tp) * each + absorbed
     if not attention.holds_kv:
@@ -66,8 +66,8 @@ def _attention_weights(attention: Attention, hidden_size: int, tp: int, stored: 
     return ((attention.parameters - kv) / tp + kv_on_gpu) * each
 
 
-def _mla_whole_elements(attention: Attention, hidden_size: int) -> int:
-    """Elements that every tensor parallel rank holds: the projections down to the latents, their norms, the indexer."""
+def mla_whole_elements(attention: Attention, hidden_size: int) -> int:
+    """Return the elements that every tensor parallel rank holds: projections to latents, their norms, the indexer."""
     latent = attention.kv_lora_rank + attention.rope_head_dim
     down = (hidden_size + 1) * attention.q_lora_rank + hidden_size * latent + attention.kv_lora_rank
     query_input = attention.q_lora_rank or hidden_size
@@ -78,6 +78,8 @@ def _mla_whole_elements(attention: Attention, hidden_size: int) -> int:
 
 def _absorbed_bytes(attention: Attention, tp: int) -> float:
     """MLA decodes with the up-projection of keys and values absorbed; from quantized weights that is a 16-bit copy."""
+    if attention.head_dim == attention.kv_lora_rank + attention.rope_head_dim:
+        return 0.0  # DeepSeek-V4's heads read the latent itself: nothing is projected up
     no_rope = attention.head_dim - attention.rope_head_dim
     return attention.kv_lora_rank * attention.query_heads * (no_rope + attention.value_head_dim) / tp * ACTIVATION_BYTES
 
