@@ -138,6 +138,14 @@ class Gpu(BaseModel):
         _check_known("KV-cache format", kv_cache, KV_CACHE_FORMATS)
         return kv_cache in self._support().kv_cache
 
+    def own_kv_cache(self, kv_cache: str) -> str:
+        """Return the dtype of the KV cache that engines keep here by default, for a checkpoint whose own is `kv_cache`.
+
+        On a GPU without BF16 a BF16 model runs in FP16 (vLLM's --dtype half), and its cache follows.
+        """
+        fp16_instead = kv_cache == "bf16" and not self.kv_cache_support("bf16") and self.kv_cache_support("fp16")
+        return "fp16" if fp16_instead else kv_cache
+
     def compute_dtype(self, weights: str) -> str:
         """Return the dtype, a key of `dense_tflops`, in which GEMMs on weights of this format run.
 

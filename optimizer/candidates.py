@@ -15,14 +15,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from catalogs.gpus import get_gpu
+from catalogs.gpus import get_gpu, load_gpus
 from catalogs.models import ModelSpec
 from optimizer.capacity import fill_capacity, with_capacity
 from optimizer.divisibility import check_split
 from optimizer.memory import Footprint, footprint
+from optimizer.memory.footprint import DEFAULT_SEQUENCES
+from optimizer.memory.warmup import warm_up
 from optimizer.performance.speed import SpeedModel
 from optimizer.rules import RULES, bit, bits_of_kind
-from optimizer.scenario import Scenario
+from optimizer.scenario import Memory, Scenario
 from optimizer.split import Split
 
 Ints = NDArray[np.int64]
@@ -127,15 +129,35 @@ def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame)
     shape_index, split_index, broken = _place(scenario, model, shapes, table)
     physical = bits_of_kind("shape", "model")
     alive = (broken & physical) == 0
-    frame = _alive_frame(
-        shapes, table, scenario.workload.held_tokens, shape_index[alive], split_index[alive], broken[alive]
-    )
+    frame = _alive_frame(scenario, shapes, table, shape_index[alive], split_index[alive], broken[alive])
     first, frame["replica"] = _different_replicas(frame)
     replicas = frame.iloc[first].reset_index(drop=True)
+    replicas["warm_up_bytes"] = _warm_up_bytes(model, table, replicas, scenario.memory)
     speed = SpeedModel(model, replicas)
     replicas = fill_capacity(replicas, speed, scenario)
     dead = _count_dead(shape_index[~alive], broken[~alive])
     return Candidates(with_capacity(frame, replicas), dead, replicas, speed)
+
+
+def _warm_up_bytes(model: ModelSpec, table: SplitTable, replicas: pd.DataFrame, memory: Memory) -> NDArray[np.float64]:
+    """Return what an engine needs beside its memory fraction to start, per GPU of each replica."""
+    stage = (replicas["tp"] * replicas["attention_dp"]).to_numpy()
+    linked = replicas["scale_up_gpus"].to_numpy() >= stage
+    rocm = np.isin(replicas["gpu"].to_numpy(), [gpu.name for gpu in load_gpus().values() if gpu.vendor == "amd"])
+    kinds, of_row = np.unique(np.stack([replicas["split"].to_numpy(), linked, rocm]), axis=1, return_inverse=True)
+    needs = [
+        warm_up(
+            memory.engine,
+            model,
+            table.splits[split],
+            linked=bool(is_linked),
+            rocm=bool(is_rocm),
+            max_batched_tokens=memory.max_batched_tokens,
+            max_sequences=DEFAULT_SEQUENCES,
+        ).need_bytes
+        for split, is_linked, is_rocm in kinds.T.tolist()
+    ]
+    return np.asarray(np.array(needs, dtype=np.float64)[of_row.reshape(-1)])
 
 
 def _different_replicas(frame: pd.DataFrame) -> tuple[Ints, Ints]:
@@ -244,7 +266,7 @@ def _place(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame, table: Sp
         ("tp_scale_up", stage_crosses & (not limits.tp_across_nodes)),
         ("network_known", spans & ~network_known[shape_index]),
         ("nodes_per_replica", spans & too_many_nodes),
-        ("dtype_supported", _unsupported(shapes, table)[shape_index, split_index]),
+        ("dtype_supported", _unsupported(scenario, shapes, table)[shape_index, split_index]),
         ("gpu_allowed", ~_gpu_allowed(scenario, shapes)[shape_index]),
         ("weights_allowed", ~np.isin(columns["weights"], allowed_weights(scenario, model))[split_index]),
         ("kv_cache_allowed", ~np.isin(columns["kv_cache"], allowed_kv_caches(scenario, model))[split_index]),
@@ -271,36 +293,63 @@ def _sizes_allowed(scenario: Scenario, columns: dict[str, NDArray[Any]]) -> NDAr
     return allowed
 
 
-def _unsupported(shapes: pd.DataFrame, table: SplitTable) -> NDArray[np.bool_]:
+def _unsupported(scenario: Scenario, shapes: pd.DataFrame, table: SplitTable) -> NDArray[np.bool_]:
     """Return, per shape and split, whether the GPU cannot run the split's formats."""
+    by_default = _cache_by_default(scenario)
     formats = sorted(set(zip(table.columns["weights"], table.columns["kv_cache"], strict=True)))
     number = {pair: index for index, pair in enumerate(formats)}
     names = sorted(set(shapes["gpu"]))
-    by_gpu = {name: [not _runs(name, weights, kv_cache) for weights, kv_cache in formats] for name in names}
+    by_gpu = {name: [not _runs(name, *pair, by_default) for pair in formats] for name in names}
     matrix = np.array([by_gpu[name] for name in shapes["gpu"]], dtype=bool).reshape(len(shapes), len(formats))
     pairs = zip(table.columns["weights"], table.columns["kv_cache"], strict=True)
     return matrix[:, np.array([number[pair] for pair in pairs], dtype=np.int64)]
 
 
 @lru_cache(maxsize=4096)
-def _runs(gpu: str, weights: str, kv_cache: str) -> bool:
+def _runs(gpu: str, weights: str, kv_cache: str, by_default: bool) -> bool:
     card = get_gpu(gpu)
-    return card.weight_support(weights) != "none" and card.kv_cache_support(kv_cache)
+    held = card.own_kv_cache(kv_cache) if by_default else kv_cache
+    return card.weight_support(weights) != "none" and card.kv_cache_support(held)
+
+
+def _cache_by_default(scenario: Scenario) -> bool:
+    """Whether a 16-bit KV cache is in the GPU's own format: the user names none, and the two take the same memory."""
+    return scenario.limits.kv_cache == ("auto",)
+
+
+def _own_caches(columns: dict[str, Any]) -> NDArray[Any]:
+    """Return the KV cache dtypes, with those that a GPU keeps by default in place of the checkpoint's."""
+    held: NDArray[Any] = columns["kv_cache"]
+    for gpu in set(columns["gpu"]):
+        for kv_cache in set(held):
+            own = get_gpu(gpu).own_kv_cache(kv_cache)
+            if own != kv_cache:
+                held = np.where((columns["gpu"] == gpu) & (held == kv_cache), own, held)
+    return held
 
 
 def _alive_frame(
-    shapes: pd.DataFrame, table: SplitTable, held_tokens: int, shape_index: Ints, split_index: Ints, broken: Ints
+    scenario: Scenario,
+    shapes: pd.DataFrame,
+    table: SplitTable,
+    shape_index: Ints,
+    split_index: Ints,
+    broken: Ints,
 ) -> pd.DataFrame:
     memory = {name: get_gpu(name).memory_bytes for name in set(shapes["gpu"])}
     columns: dict[str, Any] = {"shape": shape_index, "split": split_index}
     columns |= {name: shapes[name].to_numpy()[shape_index] for name in SHAPE_COLUMNS}
     columns |= {name: values[split_index] for name, values in table.columns.items()}
+    if _cache_by_default(scenario):
+        columns["kv_cache"] = _own_caches(columns)
     per_node, gpus = columns["gpus_per_node"], columns["gpus"]
     columns["nodes_per_replica"] = np.maximum(gpus // per_node, 1)
     columns["replicas_per_node"] = np.maximum(per_node // gpus, 1)
     columns["gpu_memory_bytes"] = np.array([memory[name] for name in columns["gpu"]], dtype=np.float64)
     columns["precision"] = np.array([_WIDTH_ORDER[name] for name in columns["weights"]])
-    columns |= {name: values[split_index] for name, values in _held_columns(table, held_tokens).items()}
+    columns |= {
+        name: values[split_index] for name, values in _held_columns(table, scenario.workload.held_tokens).items()
+    }
     columns["broken"] = broken
     return pd.DataFrame(columns)
 

@@ -28,6 +28,7 @@ def memory_policy(memory: Memory) -> MemoryPolicy:
         overhead=memory.overhead,
         headroom=memory.headroom,
         gpu_memory_utilization=memory.gpu_memory_utilization,
+        engine=memory.engine,
     )
 
 
@@ -37,9 +38,13 @@ def other_memory(memory: Memory) -> Memory:
 
 
 def memory_concurrency(frame: pd.DataFrame, memory: Memory) -> Ints:
-    """Return the most requests, each with its whole context, that fit on a replica; 0 where not even one does."""
-    return concurrent_requests(
-        memory_policy(memory),
+    """Return the most requests, each with its whole context, that fit on a replica; 0 where not even one does.
+
+    An engine that fills its fraction still needs room beside it to warm up: without it, it dies after it has started.
+    """
+    policy = memory_policy(memory)
+    fitting = concurrent_requests(
+        policy,
         frame["gpu_memory_bytes"].to_numpy(),
         frame["weights_bytes"].to_numpy(),
         frame["kv_bytes_per_sequence"].to_numpy(),
@@ -47,6 +52,10 @@ def memory_concurrency(frame: pd.DataFrame, memory: Memory) -> Ints:
         attention_dp=frame["attention_dp"].to_numpy(),
         ranks=frame["ranks"].to_numpy(),
     )
+    if policy.name == "framework":
+        return fitting
+    beside = frame["gpu_memory_bytes"].to_numpy() * (1 - policy.gpu_memory_utilization)
+    return np.where(frame["warm_up_bytes"].to_numpy() <= beside, fitting, 0)
 
 
 def least_memory_share(frame: pd.DataFrame, memory: Memory) -> Floats:
@@ -100,6 +109,8 @@ def fill_capacity(
     )
     if work.kind == "output_tokens_per_second":
         limit = _most_in_flight(speed, limit, work, targets)
+    if work.kind != "concurrency":
+        limit = _of_most_use(speed, limit, work)
     return frame.assign(
         memory_concurrency=by_memory,
         concurrency=limit,
@@ -109,6 +120,28 @@ def fill_capacity(
         alone_e2e_s=alone.e2e_s,
         broken=broken,
     )
+
+
+def give_up_targets(replicas: pd.DataFrame, speed: SpeedModel, scenario: Scenario) -> pd.DataFrame:
+    """Return the replicas with what those that break memory or a target would carry if it were given up.
+
+    It is an upper bound: no latency target is kept, and a replica that has no room runs as many requests at once as the
+    scenario allows. So the fewest replicas that follow from it are needed whatever gives way.
+    """
+    frame = replicas.reset_index(drop=True)
+    broken = frame["broken"].to_numpy()
+    stuck = np.nonzero(broken & bit("vram_headroom", *LATENCIES))[0]
+    if not len(stuck):
+        return frame
+    most = scenario.limits.max_concurrency_per_replica
+    no_room = (broken[stuck] & bit("vram_headroom")) != 0
+    limit = np.where(no_room, most, np.minimum(frame["memory_concurrency"].to_numpy()[stuck], most))
+    rows = speed.take(stuck)
+    if scenario.workload.kind != "concurrency":
+        limit = _of_most_use(rows, limit, scenario.workload)
+    capacity = frame["capacity"].to_numpy(dtype=np.float64, copy=True)
+    capacity[stuck] = _carried(rows, scenario, limit, {})
+    return frame.assign(capacity=capacity)
 
 
 def with_capacity(frame: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
@@ -137,6 +170,40 @@ def _most_in_flight(speed: SpeedModel, cap: Ints, work: Workload, targets: dict[
         holds = np.all([getattr(now, f"{name}_s") <= target for name, target in targets.items()], axis=0)
         low, high = np.where(holds, middle, low), np.where(holds, high, np.maximum(middle - 1, low))
     return high
+
+
+def _of_most_use(speed: SpeedModel, limit: Ints, work: Workload) -> Ints:
+    """Return the requests at once, at most `limit`, that deliver the most: fewer, where more of them deliver less.
+
+    Throughput rises with the requests in flight, then stays or falls: its top is looked for by halving, and only on
+    replicas whose limit lies on the fall.
+    """
+    falls = np.nonzero((limit > 1) & ~_rises(speed, limit - 1, work))[0]
+    if not len(falls):
+        return limit
+    rows, full = speed.take(falls), limit[falls]
+    low, high = np.ones_like(full), full - 1
+    while (low < high).any():
+        middle = (low + high) // 2
+        rises = _rises(rows, middle, work)
+        low, high = np.where(rises, np.minimum(middle + 1, high), low), np.where(rises, high, middle)
+    # A step of the efficiency curves can look like the top: the limit itself may be better.
+    better = _rate(rows, high, work) > _rate(rows, full, work)
+    best = limit.copy()
+    best[falls] = np.where(better, high, full)
+    return best
+
+
+def _rises(speed: SpeedModel, in_flight: Ints, work: Workload) -> NDArray[np.bool_]:
+    """Say of each replica whether one request more in flight delivers at least as much."""
+    more = _rate(speed, in_flight + 1, work)
+    return np.asarray(more >= _rate(speed, in_flight, work) * (1 - ROUNDING))
+
+
+def _rate(speed: SpeedModel, in_flight: Ints, work: Workload) -> Floats:
+    """Return the requests per second of each replica with so many always in flight."""
+    lengths = work.input_tokens, work.output_tokens
+    return predict_closed_loop(speed, np.maximum(in_flight, 1), *lengths).requests_per_second
 
 
 def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:

@@ -190,9 +190,10 @@ def build_choices(scenario: Scenario, frame: pd.DataFrame, shape_offers: pd.Data
         | {name: shape_offers[name].to_numpy()[kept] for name in ("offer", "price_micro_usd", "node_cap")}
     )
     broken = frame["broken"].to_numpy()[candidate] | shape_offers["broken"].to_numpy()[kept]
-    # What a replica carries is not known where it breaks a target: at the least, one replica would do.
-    carries = (broken & bits_of_kind("target")) == 0
-    fewest = np.where(carries, fewest_replicas(scenario, rows["capacity"].to_numpy()), 1)
+    # What a replica carries may not be known where it breaks a target: at the least, one replica would do.
+    capacity = rows["capacity"].to_numpy()
+    known = ((broken & bits_of_kind("target")) == 0) | (capacity > 0)
+    fewest = np.where(known, fewest_replicas(scenario, capacity), 1)
     replicas = allowed_replicas(scenario, fewest)
     nodes = nodes_needed(replicas, rows["replicas_per_node"].to_numpy(), rows["nodes_per_replica"].to_numpy())
     cost = nodes * rows["price_micro_usd"].to_numpy()

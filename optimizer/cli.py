@@ -37,6 +37,8 @@ app = typer.Typer(
 )
 catalog_app = typer.Typer(help="List what the catalog holds.", no_args_is_help=True)
 app.add_typer(catalog_app, name="catalog")
+validate_app = typer.Typer(help="Compare predictions with what was measured.", no_args_is_help=True)
+app.add_typer(validate_app, name="validate")
 
 TRAFFIC, TARGETS, LIMITS, MEMORY, PRICES, OUTPUT = (
     "Traffic",
@@ -105,6 +107,13 @@ Utilization = Annotated[
         "--gpu-memory-utilization", help="engine: its memory fraction.", metavar="SHARE", default="0.90", panel=MEMORY
     ),
 ]
+Engine = Annotated[
+    Text,
+    _option(
+        "--engine", help="engine: vllm, sglang or trtllm, or of a version as in vllm@0.19.", metavar="NAME",
+        default="vllm", panel=MEMORY,
+    ),
+]  # fmt: skip
 OffersFile = Annotated[
     list[Path] | None, _option("--offers-file", help="CSV of your own offers.", metavar="FILE", panel=PRICES)
 ]
@@ -199,6 +208,7 @@ def solve(
     headroom: Headroom = None,
     overhead: Overhead = None,
     gpu_memory_utilization: Utilization = None,
+    engine: Engine = None,
     as_of: AsOf = None,
     max_price_age_days: Annotated[
         Text, _option("--max-price-age-days", help="Refuse prices older than this.", metavar="N", panel=PRICES)
@@ -254,6 +264,7 @@ def fit(
     headroom: Headroom = None,
     overhead: Overhead = None,
     gpu_memory_utilization: Utilization = None,
+    engine: Engine = None,
     json: Json = False,
 ) -> None:
     """Say whether one replica fits in memory, and how much more it would hold."""
@@ -268,6 +279,7 @@ def fit(
         headroom=flags.headroom,
         overhead=flags.overhead,
         gpu_memory_utilization=flags.gpu_memory_utilization,
+        engine=flags.engine,
     )
     found = fit_replica(_replica(flags), context_tokens=flags.context, concurrency=flags.concurrency, policy=policy)
     if json:
@@ -383,6 +395,46 @@ def catalog_offers(
     flags = read_flags(OffersFlags, {"as_of": as_of, "limit": limit})
     table = catalog.offers(match, provider, gpu, term, region, flags.as_of, tuple(offers_file or ()))
     catalog.print_table(table, json=json, csv=csv, limit=flags.limit)
+
+
+@validate_app.command("memory", epilog=EPILOG)
+def validate_memory(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Reports, a row each, with their engine logs.")],
+    out: Annotated[
+        Path | None,
+        _option("--out", help="Write the rows with the predictions added.", metavar="OUT.csv", panel=OUTPUT),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Predict weights, KV tokens, concurrency and fit of each report, and compare with what the engine logged."""
+    from optimizer.validate import print_validation, validate_file, write_predictions  # noqa: PLC0415
+
+    found = validate_file(file)
+    if out is not None:
+        write_predictions(file, out, found)
+    if json:
+        _print_json(found)
+    else:
+        print_validation(found)
+
+
+@app.command(epilog=EPILOG)
+def schema(
+    of: Annotated[str, typer.Argument(metavar="scenario|plan|fit|speed", help="Which schema to print.")],
+) -> None:
+    """Print the JSON schema of a question or an answer."""
+    import json  # noqa: PLC0415
+
+    from optimizer.errors import QuestionError  # noqa: PLC0415
+    from optimizer.fit import Fit  # noqa: PLC0415
+    from optimizer.plan import Plan  # noqa: PLC0415
+    from optimizer.predict import Speed  # noqa: PLC0415
+    from optimizer.scenario import Scenario  # noqa: PLC0415
+
+    known: dict[str, Any] = {"scenario": Scenario, "plan": Plan, "fit": Fit, "speed": Speed}
+    if of not in known:
+        raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
+    sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")
 
 
 def _print_json(result: Any) -> None:

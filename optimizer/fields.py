@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from catalogs.errors import near_matches
+from optimizer.engines import engine_version
 
 A_DAY = "a day such as 2026-08-14"
 _EXPECTED = {  # pydantic's error type -> what the field accepts
@@ -99,6 +100,17 @@ Share = Annotated[float, number("a share from 0 to 0.95 (15% is 0.15)", lambda x
 PositiveShare = Annotated[float, number("a share from 0.01 to 1 (90% is 0.9)", lambda x: 0.01 <= x <= 1)]
 # A price that a discount brings to nothing would win every comparison.
 Percent = Annotated[float, number("a percentage above 0 and at most 99", lambda x: 0 < x <= 99)]
+
+
+def _as_engine(value: Any) -> str:
+    try:
+        engine_version(str(value))
+    except ValueError:
+        raise ValueError("expected vllm, sglang or trtllm, with or without a version as in vllm@0.19") from None
+    return str(value)
+
+
+EngineName = Annotated[str, BeforeValidator(_as_engine)]
 Day = Annotated[date, BeforeValidator(_as_day)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Names = Annotated[tuple[Name, ...], BeforeValidator(as_list)]

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from optimizer.memory import MemoryPolicy, breakdown, footprint, max_concurrency, max_context_tokens
+from catalogs.nodes import default_fabric
+from optimizer.memory import (
+    EngineFlags,
+    Footprint,
+    MemoryPolicy,
+    breakdown,
+    engine_flags,
+    footprint,
+    kv_budget_bytes,
+    max_concurrency,
+    max_context_tokens,
+)
+from optimizer.memory.cache_log import CacheLog, cache_log
+from optimizer.memory.eras import batch_defaults
+from optimizer.memory.footprint import DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES
+from optimizer.memory.smallest import smallest_counts
+from optimizer.memory.warmup import warm_up
 from optimizer.plan import MemoryUse
 from optimizer.replica import Replica, ReplicaAnswer
 
@@ -24,6 +40,9 @@ class Fit(ReplicaAnswer):
             not one does.
         max_concurrency: the most requests of this context that fit.
         refusals: rules that refuse the split, with what they need.
+        engine, engine_flags, engine_notes: the engine, the flags that make it run this replica, and what no flag does.
+        engine_kv_tokens, engine_max_concurrency: what the engine's log would print (engine policy only).
+        smallest: by GPU type the fewest GPUs that hold the same requests; null where no layout tried does.
     """
 
     fits: bool
@@ -33,14 +52,34 @@ class Fit(ReplicaAnswer):
     max_context_tokens: int
     max_concurrency: int
     refusals: dict[str, str]
+    engine: str
+    engine_flags: tuple[str, ...]
+    engine_notes: tuple[str, ...]
+    engine_kv_tokens: int | None
+    engine_max_concurrency: float | None
+    smallest: dict[str, int | None]
 
 
 def memory_use(
-    replica: Replica, context_tokens: int, concurrency: int, policy: MemoryPolicy, max_batched_tokens: int
+    replica: Replica,
+    context_tokens: int,
+    concurrency: int,
+    policy: MemoryPolicy,
+    max_batched_tokens: int,
+    max_sequences: int = DEFAULT_SEQUENCES,
 ) -> MemoryUse:
-    """Return the memory of the fullest GPU of a replica; the arguments are those of `fit`."""
+    """Return the memory of the fullest GPU of a replica.
+
+    Args:
+        replica: model, GPU and split.
+        context_tokens: tokens kept for each request.
+        concurrency: requests at once on the whole replica.
+        policy: how memory is counted.
+        max_batched_tokens: tokens one engine step may process.
+        max_sequences: requests one step may sample for.
+    """
     split = replica.split
-    held = footprint(replica.model, split, max_batched_tokens=max_batched_tokens)
+    held = footprint(replica.model, split, max_batched_tokens=max_batched_tokens, max_sequences=max_sequences)
     gpu_bytes = float(replica.gpu.memory_bytes)
     use = breakdown(policy, gpu_bytes, held, -(-concurrency // split.attention_dp), context_tokens)
     return MemoryUse(
@@ -52,31 +91,57 @@ def memory_use(
 
 
 def fit(
-    replica: Replica, *, context_tokens: int, concurrency: int, policy: MemoryPolicy, max_batched_tokens: int = 8192
+    replica: Replica,
+    *,
+    context_tokens: int,
+    concurrency: int,
+    policy: MemoryPolicy,
 ) -> Fit:
     """Work out the memory of a replica that holds `concurrency` requests of `context_tokens` tokens each.
+
+    Under the engine policy a step has the size that the engine takes by default on this GPU.
 
     Args:
         replica: model, GPU and split.
         context_tokens: tokens kept for each request.
         concurrency: requests at once on the whole replica.
         policy: how memory is counted.
-        max_batched_tokens: tokens one engine step may process; sizes the activations.
     """
     split, model = replica.split, replica.model
+    gpu_bytes, per_rank = float(replica.gpu.memory_bytes), -(-concurrency // split.attention_dp)
+    batched, sequences = _step_size(replica, policy, context_tokens, per_rank)
     refusals = dict(replica.refusals)
     if context_tokens > model.max_context_tokens:
         refusals["context_length"] = f"a context of at most {model.max_context_tokens:,} tokens, the model's own"
-    by_model = set(refusals) - {"dtype_supported", "context_length"}
-    memory, longest, most, per_request = None, 0, 0, None
-    if not by_model:
-        memory = memory_use(replica, context_tokens, concurrency, policy, max_batched_tokens)
-        held = footprint(model, split, max_batched_tokens=max_batched_tokens)
-        gpu_bytes = float(replica.gpu.memory_bytes)
-        per_rank = -(-concurrency // split.attention_dp)
+    if set(refusals) - {"dtype_supported", "context_length"}:
+        memory, longest, most, per_request, log, flags = None, 0, 0, None, None, EngineFlags(policy.engine, ())
+    else:
+        held = footprint(model, split, max_batched_tokens=batched, max_sequences=sequences)
+        memory = memory_use(replica, context_tokens, concurrency, policy, batched, sequences)
         longest = min(max_context_tokens(policy, gpu_bytes, held, per_rank), model.max_context_tokens)
         most = max_concurrency(policy, gpu_bytes, held, float(context_tokens), split.attention_dp)
         per_request = held.kv_bytes_per_sequence(float(context_tokens)) * split.tp * split.pp / GIB
+        at_once = concurrency if policy.name == "framework" else sequences * split.attention_dp
+        flags = engine_flags(
+            model,
+            split,
+            policy,
+            gpu_bytes,
+            context_tokens=context_tokens,
+            concurrency=at_once,
+            max_batched_tokens=batched,
+        )
+        log = _logged(replica, policy, held, context_tokens, batched) if policy.name == "engine" else None
+        refusals |= _warm_up_refusal(replica, policy, batched, sequences) if policy.name == "engine" else {}
+    smallest = smallest_counts(
+        model,
+        weights=split.weights,
+        kv_cache=split.kv_cache,
+        context_tokens=context_tokens,
+        concurrency=concurrency,
+        policy=policy,
+        max_batched_tokens=batched,
+    )
     return Fit(
         **replica.said(concurrency),
         fits=not refusals and memory is not None and memory.headroom_left_gib >= 0,
@@ -86,4 +151,55 @@ def fit(
         max_context_tokens=longest,
         max_concurrency=most,
         refusals=refusals,
+        engine=policy.engine,
+        engine_flags=flags.flags,
+        engine_notes=flags.notes,
+        engine_kv_tokens=None if log is None else log.kv_tokens * split.attention_dp,
+        engine_max_concurrency=None if log is None else log.max_concurrency * split.attention_dp,
+        smallest={one.gpu: one.gpus for one in smallest},
     )
+
+
+def _step_size(replica: Replica, policy: MemoryPolicy, context_tokens: int, per_rank: int) -> tuple[int, int]:
+    """Return the tokens that one step may process, and the requests that it may sample for."""
+    if policy.name == "framework":
+        return DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES
+    gpu = replica.gpu
+    batched, sequences = batch_defaults(policy.engine, gpu.name, float(gpu.memory_bytes), context_tokens)
+    return batched, max(sequences, per_rank)
+
+
+def _logged(
+    replica: Replica, policy: MemoryPolicy, held: Footprint, context_tokens: int, max_batched_tokens: int
+) -> CacheLog:
+    memory = float(replica.gpu.memory_bytes)
+    budget = kv_budget_bytes(policy, memory, held.weights_bytes, held.activation_bytes, ranks=held.ranks)
+    return cache_log(
+        held,
+        float(budget),
+        engine=policy.engine,
+        max_model_len=context_tokens,
+        max_batched_tokens=max_batched_tokens,
+    )
+
+
+def _warm_up_refusal(
+    replica: Replica, policy: MemoryPolicy, max_batched_tokens: int, max_sequences: int
+) -> dict[str, str]:
+    """Return why the engine would die after it has taken its cache, where its fraction leaves too little beside it."""
+    split, gpu = replica.split, replica.gpu
+    needs = warm_up(
+        policy.engine,
+        replica.model,
+        split,
+        linked=default_fabric(gpu, split.gpus)[1] >= split.tp * split.attention_dp,
+        rocm=gpu.vendor == "amd",
+        max_batched_tokens=max_batched_tokens,
+        max_sequences=max_sequences,
+    )
+    beside = float(gpu.memory_bytes) * (1 - policy.gpu_memory_utilization)
+    if needs.need_bytes <= beside:
+        return {}
+    causes = ", ".join(f"{size / GIB:.2f} for {cause}" for cause, size in needs.causes.items())
+    needed, left = needs.need_bytes / GIB, beside / GIB
+    return {"warm_up": f"{needed:.2f} GiB beside the memory fraction ({causes}); {left:.2f} GiB are left"}

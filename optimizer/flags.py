@@ -10,7 +10,20 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from catalogs.errors import near_matches
 from optimizer.errors import QuestionError, ScenarioError
-from optimizer.fields import Count, Day, Name, ParallelSize, Part, PositiveShare, Share, Tokens, number, problem, whole
+from optimizer.fields import (
+    Count,
+    Day,
+    EngineName,
+    Name,
+    ParallelSize,
+    Part,
+    PositiveShare,
+    Share,
+    Tokens,
+    number,
+    problem,
+    whole,
+)
 from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS, Scenario, build_scenario, load_scenario
 
 TRAFFIC = ("request_rate", "concurrency", "output_tokens_per_second")
@@ -51,6 +64,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "headroom": ("memory", "headroom"),
     "overhead": ("memory", "overhead"),
     "gpu_memory_utilization": ("memory", "gpu_memory_utilization"),
+    "engine": ("memory", "engine"),
     "as_of": ("prices", "as_of"),
     "max_price_age_days": ("prices", "max_age_days"),
     "offers_file": ("prices", "offers_files"),
@@ -93,6 +107,7 @@ class FitFlags(ReplicaFlags):
     headroom: Share = 0.20
     overhead: Share = 0.15
     gpu_memory_utilization: PositiveShare = 0.90
+    engine: EngineName = "vllm"
 
 
 class PredictFlags(ReplicaFlags):

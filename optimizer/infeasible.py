@@ -14,16 +14,19 @@ from optimizer.choices import MICRO, NEVER, UNLIMITED, nodes_needed
 from optimizer.plan import Conflict, Miss
 from optimizer.programs.conflict import conflicting_rules
 from optimizer.programs.layout import COUNTING_RULES, Choice, Demand, Settings
-from optimizer.rules import bit, bits_of_kind, broken_names, get_rule
+from optimizer.rules import RULES, bit, bits_of_kind, broken_names, get_rule
 from optimizer.scenario import Scenario
-from optimizer.wording import milliseconds, rate, summarize_row
+from optimizer.wording import gpus_words, milliseconds, node_count, nodes_words, rate, summarize_row
 
 COUNTING = bit(*COUNTING_RULES)
 
 
 @dataclass(frozen=True)
 class Table:
-    """All that could be rented: choices, candidates, dead candidates, offers kept by shape, offers; and the day."""
+    """All that could be rented: choices, candidates, dead candidates, offers kept by shape, offers.
+
+    And the day that is asked on, and the longest context of the model.
+    """
 
     choices: pd.DataFrame
     frame: pd.DataFrame
@@ -31,6 +34,7 @@ class Table:
     shape_offers: pd.DataFrame
     offers: pd.DataFrame
     today: date
+    max_context_tokens: int
 
     def memory_share(self, scenario: Scenario, row: pd.Series) -> float:
         """Return what one request of a choice needs of the memory that the policy allows."""
@@ -134,15 +138,15 @@ def describe_conflict(scenario: Scenario, table: Table, rules: tuple[str, ...]) 
         Conflict(
             rule=name,
             meaning=get_rule(name).meaning,
-            needs=_needs(scenario, table, name, bit(*(other for other in rules if other != name))),
+            needs=_needs(scenario, table, name, tuple(other for other in rules if other != name)),
         )
         for name in rules
     )
 
 
-def _needs(scenario: Scenario, table: Table, rule: str, others: int) -> str:
+def _needs(scenario: Scenario, table: Table, rule: str, others: tuple[str, ...]) -> str:
     """Say what a rule asks for, and the least that a layout which keeps the `others` of the conflict comes to."""
-    rows = table.choices[(table.choices["broken"] & others) == 0]
+    rows = _keeping(scenario, table.choices, others) if len(table.choices) else table.choices
     if rule in LATENCIES and len(rows):
         asked = getattr(scenario.targets, f"{rule}_ms")
         least = float(rows[f"alone_{rule}_s"].min()) * 1e3
@@ -155,19 +159,39 @@ def _needs(scenario: Scenario, table: Table, rule: str, others: int) -> str:
         able = table.choices.loc[(table.choices["broken"] & ~bit("budget")) == 0, "cost_micro_usd"]
         least_cost = f"; the least that works costs ${able.min() / MICRO:,.2f}/h" if len(able) else ""
         return f"at most ${scenario.limits.budget_usd_per_hour:,.2f}/h is asked{least_cost}"
+    if rule == "context_length":
+        asked = scenario.workload.held_tokens
+        return f"a context of {asked:,} tokens is asked; the model's is {table.max_context_tokens:,}"
+    if rule == "quota" and len(rows):
+        return f"{', '.join(_quotas(scenario))}; {_least_beyond(rows, 'traffic' in others)}"
     said = ", ".join(_allowed(scenario).get(rule, ())) or get_rule(rule).meaning
     return said + (_ruled_out_there(table) if rule in ("gpu_allowed", "weights_allowed", "sizes_allowed") else "")
 
 
+def _least_beyond(rows: pd.DataFrame, with_traffic: bool) -> str:
+    """Say what the choice that is the least beyond what can be rented of it takes."""
+    nodes = rows["nodes" if with_traffic else "nodes_per_replica"]
+    at = np.lexsort([nodes * rows["gpus_per_node"], nodes / rows["node_cap"].clip(lower=0.5)])[0]
+    each, cap = int(rows["gpus_per_node"].iloc[at]), int(rows["node_cap"].iloc[at])
+    return f"{node_count(int(nodes.iloc[at]), each)} at the least, where {cap:,} can be rented"
+
+
 def _ruled_out_there(table: Table) -> str:
-    """Say which facts rule out what the user's limits leave, where they rule out all of it."""
+    """Say which fact rules out most of what the user's limits leave, where facts rule out all of it."""
     limits = bits_of_kind("limit")
     if ((table.frame["broken"] & limits) == 0).any():
         return ""
     left = table.dead[(table.dead["broken"] & limits) == 0]
-    names = [broken_names(int(mask))[0] for mask in left.sort_values("count", ascending=False)["broken"]]
-    reasons = [get_rule(name).meaning for name in dict.fromkeys(names)]
-    return f": nothing there keeps the rule that {reasons[0]}" if reasons else ""
+    if left.empty:
+        return ": nothing of that kind is on offer"
+    breaks = {
+        rule.meaning: int(left.loc[(left["broken"] & bit(rule.name)) != 0, "count"].sum())
+        for rule in RULES
+        if rule.kind in ("shape", "model")
+    }
+    meaning, most = max(breaks.items(), key=lambda one: one[1])
+    share = "nothing there keeps" if most == int(left["count"].sum()) else "most of that breaks"
+    return f": {share} the rule that {meaning}"
 
 
 def _allowed(scenario: Scenario) -> dict[str, tuple[str, ...]]:
@@ -188,7 +212,6 @@ def _allowed(scenario: Scenario) -> dict[str, tuple[str, ...]]:
         "quota": _quotas(scenario),
         "replicas_allowed": tuple(map(str, limits.replicas)),
         "nodes_per_replica": (f"at most {limits.max_nodes_per_replica}",),
-        "context_length": (f"a context of {scenario.workload.held_tokens:,} tokens is asked",),
     }
 
 
@@ -199,12 +222,12 @@ def _sizes(scenario: Scenario) -> tuple[str, ...]:
 
 def _quotas(scenario: Scenario) -> tuple[str, ...]:
     limits = scenario.limits
-    said = [f"at most {limits.max_gpus} GPUs"] if limits.max_gpus is not None else []
-    said += [f"at most {limits.max_nodes} nodes"] if limits.max_nodes is not None else []
+    said = [f"at most {gpus_words(limits.max_gpus)}"] if limits.max_gpus is not None else []
+    said += [f"at most {nodes_words(limits.max_nodes)}"] if limits.max_nodes is not None else []
     for quota in limits.quotas:
         of = " ".join(str(part) for part in (quota.provider, quota.region, quota.gpu) if part) or "anything"
-        said += [f"at most {quota.max_gpus} GPUs of {of}"] if quota.max_gpus is not None else []
-        said += [f"at most {quota.max_nodes} nodes of {of}"] if quota.max_nodes is not None else []
+        said += [f"at most {gpus_words(quota.max_gpus)} of {of}"] if quota.max_gpus is not None else []
+        said += [f"at most {nodes_words(quota.max_nodes)} of {of}"] if quota.max_nodes is not None else []
     return tuple(said) or (f"stock, or {UNLIMITED:,} nodes",)
 
 
@@ -239,10 +262,12 @@ def find_nearest_misses(scenario: Scenario, table: Table, most: int = 3) -> tupl
 
 
 def _miss(scenario: Scenario, table: Table, row: pd.Series) -> Miss:
-    carries = row["replicas"] < NEVER and row["concurrency"] > 0
+    # What does not fit in memory is said as one replica: no number of them would run.
+    runs = row["replicas"] < NEVER and not int(row["broken"]) & bit("vram_headroom")
+    nodes = int(row["nodes"]) if runs else int(row["nodes_per_replica"])
     return Miss(
-        summary=summarize_row(row, table.offers.iloc[int(row["offer"])]),
-        usd_per_hour=int(row["cost_micro_usd"]) / MICRO if carries else None,
+        summary=summarize_row(row, nodes, table.offers.iloc[int(row["offer"])]),
+        usd_per_hour=int(row["cost_micro_usd"]) / MICRO if runs else None,
         breaks={name: _breaks(scenario, table, row, name) for name in broken_names(int(row["broken"]))},
     )
 
@@ -258,7 +283,7 @@ def _breaks(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> str:
     offer = table.offers.iloc[int(row["offer"])]
     shown = {
         "budget": f"${row['cost_micro_usd'] / MICRO:,.2f}/h, over ${scenario.limits.budget_usd_per_hour or 0:,.2f}/h",
-        "quota": f"{row['nodes']:,} nodes of {row['gpus_per_node']} GPUs, over {row['node_cap']:,}",
+        "quota": f"{node_count(row['nodes'], row['gpus_per_node'])}, where {row['node_cap']:,} can be rented",
         "traffic": f"does not carry {rate(scenario)} in any number",
         "gpu_allowed": row["gpu"],
         "weights_allowed": row["weights"],

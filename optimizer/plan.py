@@ -121,7 +121,7 @@ class Performance(_Part):
         e2e_ms: arrival to last token.
         requests_in_flight: per replica.
         utilization: traffic over capacity at the concurrency limit.
-        step_ms: one decode step by cause (weights, kv_cache, all_reduce, ...), at the requests in flight.
+        step_ms: one decode step by cause (weights, kv_cache, all_reduce, ...), at the requests in flight or one.
         basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
         error_band: share by which TPOT is off on average, from the calibration's held-out runs.
     """
@@ -210,7 +210,12 @@ class Conflict(_Part):
 
 
 class Miss(_Part):
-    """A layout that breaks few rules by little, with the numbers of what it breaks."""
+    """A layout that breaks few rules by little, with the numbers of what it breaks.
+
+    Attributes:
+        usd_per_hour: what the traffic takes at the least, once the rules that it breaks are given up; null where it
+            does not fit in memory, or carries the traffic in no number.
+    """
 
     summary: str
     usd_per_hour: float | None

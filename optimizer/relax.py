@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from optimizer.answer import Answer
-from optimizer.capacity import LATENCIES
+from optimizer.capacity import LATENCIES, other_memory
 from optimizer.choices import MICRO, UNLIMITED
 from optimizer.infeasible import Table, excess
 from optimizer.plan import LeastChange
 from optimizer.rules import bit, broken_names
 from optimizer.scenario import Quota, Scenario
-from optimizer.wording import rate, summarize
+from optimizer.wording import policy_words, rate, summarize
 
 MOST_CHANGES = 6
 MOST_TRIED = 24  # sets of rules; each costs a solve or three
@@ -85,6 +85,7 @@ def find_least_changes(
         helped += [mask] if changes else []
         found += changes
     found += _compromise(scenario, conflict, found, cheapest_of)
+    found += _other_policy(scenario, found, cheapest_of)
     if not found or {"budget", "quota"} & {rule for change in found for rule in change.rules}:
         found += _less_traffic(scenario, table, cheapest_of)
     return tuple(sorted(found, key=lambda one: (len(one.rules), one.usd_per_hour)))
@@ -152,6 +153,17 @@ def _compromise(
     if not found or len(rules) < 2 or any(change.rules == rules for change in found):
         return []
     return _without_targets(scenario, rules, min(found, key=lambda one: one.usd_per_hour), cheapest_of)
+
+
+def _other_policy(scenario: Scenario, found: list[LeastChange], cheapest_of: CheapestOf) -> list[LeastChange]:
+    """Return the cheapest layout under the other memory policy, where that alone is enough and less headroom is not."""
+    memory = other_memory(scenario.memory)
+    answer = cheapest_of(scenario.changed("memory", policy=memory.policy))
+    headroom = min((one.usd_per_hour for one in found if one.rules == ("vram_headroom",)), default=math.inf)
+    if answer is None or answer.cost.usd_per_hour >= headroom:
+        return []
+    change = _Change("memory", {"policy": memory.policy}, policy_words(memory), f"--memory-policy {memory.policy}")
+    return [_least_change(("vram_headroom",), [change], answer)]
 
 
 def _reached_ms(scenario: Scenario, answer: Answer, full: bool) -> dict[str, float]:

@@ -17,7 +17,11 @@ from optimizer.split import Split
 
 
 class ReplicaAnswer(BaseModel):
-    """What every answer about one replica begins with: model, GPU type, split, its GPUs, and requests at once."""
+    """What every answer about one replica begins with: model, GPU type, split, its GPUs, and requests at once.
+
+    Attributes:
+        warnings: what the answer takes for granted and the user may not.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,6 +35,7 @@ class ReplicaAnswer(BaseModel):
     attention_dp: int
     gpus: int
     concurrency: int
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +48,20 @@ class Replica:
 
     def said(self, concurrency: int) -> dict[str, Any]:
         """Return the fields of a ReplicaAnswer about so many requests at once."""
-        return {"model": self.model.name, "gpu": self.gpu.name, "gpus": self.split.gpus, "concurrency": concurrency} | {
-            name: getattr(self.split, name) for name in ("weights", "kv_cache", "tp", "pp", "ep", "attention_dp")
-        }
+        split = {name: getattr(self.split, name) for name in ("weights", "kv_cache", "tp", "pp", "ep", "attention_dp")}
+        about = {"model": self.model.name, "gpu": self.gpu.name, "gpus": self.split.gpus, "concurrency": concurrency}
+        return about | split | {"warnings": self.warnings}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Say where the GPUs of a stage are more than one scale-up domain joins."""
+        stage, (_, joined) = self.split.tp * self.split.attention_dp, default_fabric(self.gpu, self.split.gpus)
+        if stage <= max(joined, 1) or joined == 1:
+            return ()
+        return (
+            f"{stage} GPUs of {self.gpu.name} share each layer, and a scale-up domain joins {joined}: their "
+            "all-reduces leave it, which costs time, and no node is known to hold so many",
+        )
 
     @property
     def refusals(self) -> dict[str, str]:
@@ -81,10 +97,9 @@ def name_replica(
     checkpoint = model.checkpoint
     if ep not in (1, tp * attention_dp):
         raise QuestionError(f"--ep {ep}: expected 1, or tp x attention_dp = {tp * attention_dp}")
-    split = Split(
-        str(weights or checkpoint.weights), str(kv_cache or checkpoint.own_kv_cache), tp, pp, ep, attention_dp
-    )
-    return Replica(model, get_gpu(gpu), split)
+    card = get_gpu(gpu)
+    held = kv_cache or card.own_kv_cache(str(checkpoint.own_kv_cache))
+    return Replica(model, card, Split(str(weights or checkpoint.weights), held, tp, pp, ep, attention_dp))
 
 
 def replica_columns(replica: Replica) -> dict[str, list[object]]:

@@ -17,7 +17,7 @@ from optimizer.plan import CheaperIf
 from optimizer.relax import SIZES
 from optimizer.rules import bit, bits_of_kind
 from optimizer.scenario import Scenario
-from optimizer.wording import summarize
+from optimizer.wording import policy_words, summarize
 
 if TYPE_CHECKING:
     from optimizer.solve import Problem
@@ -135,9 +135,5 @@ def _other_policy(problem: Problem, best: Answer) -> list[CheaperIf]:
     refilled = with_capacity(frame.iloc[able].assign(replica=of_row), replicas)
     choices = build_choices(scenario, refilled, offers).frame
     cheapest = choices[(choices["broken"] == 0) & (choices["cost_micro_usd"] <= most)].head(1)
-    words = {
-        "engine": f"memory as an engine uses it ({scenario.memory.gpu_memory_utilization:.0%} of the GPU)",
-        "framework": f"memory with {scenario.memory.headroom:.0%} headroom",
-    }[memory.policy]
     found = answers(scenario, problem.model, cheapest, speed, problem.offers, memory)
-    return [_line(best, words, f"--memory-policy {memory.policy}", answer) for answer in found]
+    return [_line(best, policy_words(memory), f"--memory-policy {memory.policy}", answer) for answer in found]

@@ -21,6 +21,7 @@ from optimizer.fields import (
     Day,
     Days,
     Dollars,
+    EngineName,
     Milliseconds,
     Name,
     Names,
@@ -248,6 +249,7 @@ class Memory(Part):
             "engine" is what a serving engine would do with `gpu_memory_utilization`.
         overhead, headroom: shares used by the framework policy.
         gpu_memory_utilization: the engine's memory fraction, used by the engine policy.
+        engine: the engine of the engine policy, with or without its version: "vllm", "vllm@0.19", "sglang", "trtllm".
         max_batched_tokens: tokens one engine step may process; sizes the activations.
     """
 
@@ -255,6 +257,7 @@ class Memory(Part):
     overhead: Share = 0.15
     headroom: Share = 0.20
     gpu_memory_utilization: PositiveShare = 0.90
+    engine: EngineName = "vllm"
     max_batched_tokens: Annotated[int, whole(1, 1_048_576)] = 8192
 
 

@@ -8,24 +8,26 @@ from typing import Any
 
 import pandas as pd
 
+from catalogs.errors import UnknownNameError
 from catalogs.models import ModelSpec, load_model
 from catalogs.offers import Discount, OfferTable, discounted, load_offers
 from optimizer import infeasible
 from optimizer.answer import Answer, answers
 from optimizer.candidates import Candidates, build_candidates, node_shapes
+from optimizer.capacity import give_up_targets, with_capacity
 from optimizer.check import check_plan
 from optimizer.choices import MICRO, Choices, build_choices, offer_rows
-from optimizer.errors import AuditError
+from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
 from optimizer.ladder import explain_ladder
 from optimizer.names import check_names
-from optimizer.plan import Alternative, Cost, Plan, PriceBasis, SolverRun
+from optimizer.plan import Alternative, Cost, Layout, Plan, PriceBasis, SolverRun
 from optimizer.programs.layout import LayoutAnswer, Settings, cheapest
 from optimizer.relax import find_least_changes
 from optimizer.savings import cheaper_choices, cheaper_if
 from optimizer.scenario import Scenario
 from optimizer.version import __version__
-from optimizer.wording import summarize
+from optimizer.wording import summarize, unmeasured_words
 
 KEPT_IN_ALL = 8  # the cheapest choices that enter the program, beside the cheapest of each GPU type
 
@@ -107,7 +109,18 @@ def pose(
 def at_own_prices(scenario: Scenario, listed: OfferTable) -> OfferTable:
     """Return the offers with the scenario's discounts taken off."""
     discounts = [Discount(**terms.model_dump()) for terms in scenario.prices.discounts]
-    return discounted(listed, discounts) if discounts else listed
+    try:
+        return discounted(listed, discounts) if discounts else listed
+    except UnknownNameError as error:
+        raise QuestionError(f"prices.discounts (--discount): {error}") from None
+
+
+def with_targets_given_up(problem: Problem) -> Problem:
+    """Return the problem with counts and costs that hold even where a choice's broken target is given up."""
+    candidates = problem.candidates
+    replicas = give_up_targets(candidates.replicas, candidates.speed, problem.scenario)
+    frame = with_capacity(candidates.frame, replicas)
+    return replace(problem, choices=build_choices(problem.scenario, frame, problem.choices.shape_offers))
 
 
 def choose(feasible: pd.DataFrame, scenario: Scenario, settings: Settings | None) -> tuple[LayoutAnswer, pd.DataFrame]:
@@ -144,7 +157,7 @@ def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Setti
         alternatives=_alternatives(problem, best_row, best, others, rest[: len(others)]),
         cheaper_if=cheaper_if(problem, best, savings, rest[len(others) :]),
         explanation=explain_ladder(problem, best_row, best, rest[0] if len(others) else None),
-        **_common(problem, today, best.layout.price_seen_on, _solver_run(problem, run, len(kept))),
+        **_common(problem, today, best.layout, _solver_run(problem, run, len(kept))),
     )
 
 
@@ -190,6 +203,7 @@ def _alternatives(
 
 def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -> Plan:
     scenario = problem.scenario
+    problem = with_targets_given_up(problem)
     table = infeasible.Table(
         problem.choices.frame,
         problem.candidates.frame,
@@ -197,6 +211,7 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
         problem.choices.shape_offers,
         problem.offers,
         today,
+        problem.model.max_context_tokens,
     )
 
     def cheapest_of(changed: Scenario) -> Answer | None:
@@ -217,8 +232,9 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
     )
 
 
-def _common(problem: Problem, today: date, seen_on: date | None, run: SolverRun) -> dict[str, Any]:
+def _common(problem: Problem, today: date, layout: Layout | None, run: SolverRun) -> dict[str, Any]:
     """Fields that every plan has, feasible or not."""
+    seen_on = layout.price_seen_on if layout is not None else None
     catalog, prices = problem.catalog, problem.scenario.prices
     newest = seen_on or catalog.frame["seen_on"].max().date()
     age = max((today - newest).days, 0)
@@ -236,13 +252,20 @@ def _common(problem: Problem, today: date, seen_on: date | None, run: SolverRun)
         "scenario": problem.scenario.model_dump(mode="json"),
         "prices": basis,
         "ruled_out": ruled_out(problem),
-        "warnings": _warnings(basis),
+        "warnings": _warnings(basis, layout),
         "solver": run,
     }
 
 
-def _warnings(basis: PriceBasis) -> tuple[str, ...]:
-    if not basis.stale:
-        return ()
-    age = f"{basis.age_days} days old (seen {basis.seen_on})" if basis.seen_on else f"at best {basis.age_days} days old"
-    return (f"prices are {age}: check them with the provider before you rent",)
+def _warnings(basis: PriceBasis, layout: Layout | None) -> tuple[str, ...]:
+    warnings = []
+    unmeasured = unmeasured_words(layout) if layout is not None else ""
+    if unmeasured:
+        warnings.append(
+            f"next to no run with {unmeasured} was measured: its speed may be off by more than the error above"
+        )
+    if basis.stale:
+        seen = basis.seen_on
+        age = f"{basis.age_days} days old (seen {seen})" if seen else f"at best {basis.age_days} days old"
+        warnings.append(f"prices are {age}: check them with the provider before you rent")
+    return tuple(warnings)

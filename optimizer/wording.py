@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from optimizer.plan import Layout
-from optimizer.scenario import Scenario
+from optimizer.scenario import Memory, Scenario
 
 _UNITS = {
     "request_rate": "requests/s",
@@ -19,12 +19,13 @@ _UNITS = {
 
 def rate(scenario: Scenario) -> str:
     """Say how much traffic there is."""
-    return f"{scenario.workload.demand:g} {_UNITS[scenario.workload.kind]}"
+    return rate_words(scenario, scenario.workload.demand, "g")
 
 
-def rate_words(scenario: Scenario, amount: float) -> str:
+def rate_words(scenario: Scenario, amount: float, digits: str = ".3g") -> str:
     """Say an amount of traffic of the scenario's kind."""
-    return f"{amount:.3g} {_UNITS[scenario.workload.kind]}"
+    said, unit = f"{amount:{digits}}", _UNITS[scenario.workload.kind]
+    return f"{said} {unit.replace('requests', 'request', 1) if said == '1' else unit}"
 
 
 def milliseconds(amount: float) -> str:
@@ -37,6 +38,23 @@ def milliseconds(amount: float) -> str:
 def gpus_words(count: int) -> str:
     """Say a number of GPUs."""
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+def nodes_words(count: int) -> str:
+    """Say a number of nodes."""
+    return f"{count:,} node" if count == 1 else f"{count:,} nodes"
+
+
+def node_count(nodes: int, gpus_per_node: int) -> str:
+    """Say a number of nodes and how large they are."""
+    return f"{nodes_words(nodes)} of {gpus_words(gpus_per_node)}"
+
+
+def policy_words(memory: Memory) -> str:
+    """Say how memory is counted."""
+    if memory.policy == "engine":
+        return f"memory as an engine uses it ({memory.gpu_memory_utilization:.0%} of the GPU)"
+    return f"memory with {memory.headroom:.0%} headroom"
 
 
 def split_words(weights: str, kv_cache: str, tp: int, pp: int, ep: int, attention_dp: int) -> str:
@@ -62,6 +80,14 @@ def place_words(offer: Mapping[Any, Any]) -> str:
     return f"{' '.join(part for part in place if part)}, {offer['term']}"
 
 
+def unmeasured_words(layout: Layout) -> str:
+    """Name what in a layout the measured runs say next to nothing of (see the README); empty where there is nothing."""
+    parts = ["pipeline stages"] if layout.pp > 1 else []
+    parts += ["attention data parallelism"] if layout.attention_dp > 1 else []
+    parts += ["a replica across nodes"] if layout.nodes_per_replica > 1 else []
+    return " or ".join(parts)
+
+
 def summarize(layout: Layout) -> str:
     """Say a layout in one line that a person can repeat to a colleague."""
     split = split_words(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
@@ -70,9 +96,8 @@ def summarize(layout: Layout) -> str:
     return f"{what} ({place_words(layout.model_dump())}): {copies} in {split}"
 
 
-def summarize_row(row: pd.Series, offer: pd.Series) -> str:
-    """Say a row of the table of choices in the same words."""
+def summarize_row(row: pd.Series, nodes: int, offer: pd.Series) -> str:
+    """Say a row of the table of choices, on so many nodes, in the same words."""
     split = split_words(row["weights"], row["kv_cache"], row["tp"], row["pp"], row["ep"], row["attention_dp"])
-    nodes = max(int(row["nodes_per_replica"]), 1) if row["capacity"] <= 0 else int(row["nodes"])
     what = node_words(nodes, int(row["gpus_per_node"]), str(row["gpu"]))
     return f"{what} ({place_words(offer.to_dict())}): {split}"

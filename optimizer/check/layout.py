@@ -8,6 +8,8 @@ from optimizer.check.audit import Audit, exceeds
 from optimizer.check.floors import least_kv_bytes, least_weight_bytes
 from optimizer.divisibility import check_split
 from optimizer.memory import MemoryBreakdown, MemoryPolicy, breakdown
+from optimizer.memory.footprint import DEFAULT_SEQUENCES
+from optimizer.memory.warmup import warm_up
 
 GIB = 2**30
 
@@ -34,7 +36,10 @@ def kv_cache_allowed(audit: Audit) -> Iterator[str]:
     """The KV cache dtype is one that the scenario allows."""
     allowed, checkpoint = audit.scenario.limits.kv_cache, audit.model.checkpoint
     own = checkpoint.kv_cache or checkpoint.dtype
-    named = {("bf16" if own == "fp32" else own) if name == "auto" else name for name in allowed}
+    default = "bf16" if own == "fp32" else own
+    if default == "bf16" and audit.gpu is not None and not audit.gpu.kv_cache_support("bf16"):
+        default = "fp16"  # a GPU without BF16 runs the model in FP16
+    named = {default if name == "auto" else name for name in allowed}
     if "any" not in named and audit.layout.kv_cache not in named:
         yield f"{audit.layout.kv_cache} is not one of {', '.join(allowed)} (the checkpoint's is {own})"
 
@@ -169,9 +174,26 @@ def vram_headroom(audit: Audit) -> Iterator[str]:
     floor = least_need_gib(audit)
     if exceeds(floor, available):
         yield f"{what} need at least {floor:.2f} GiB by weights and cache alone, of {available:.2f} GiB"
+    beside, outside = _warm_up_gib(audit), audit.gpu.memory_gib * (1 - audit.scenario.memory.gpu_memory_utilization)
+    if audit.scenario.memory.policy == "engine" and exceeds(beside, outside):
+        yield f"the engine needs {beside:.2f} GiB beside its memory fraction to start, {outside:.2f} GiB are left"
     at_once, most = audit.layout.concurrency_per_replica, audit.scenario.limits.max_concurrency_per_replica
     if at_once > most:
         yield f"a replica runs {at_once:,} requests at once, {most:,} are allowed"
+
+
+def _warm_up_gib(audit: Audit) -> float:
+    layout, memory = audit.layout, audit.scenario.memory
+    needs = warm_up(
+        memory.engine,
+        audit.model,
+        audit.split,
+        linked=layout.tp * layout.attention_dp <= layout.scale_up_gpus,
+        rocm=audit.gpu is not None and audit.gpu.vendor == "amd",
+        max_batched_tokens=memory.max_batched_tokens,
+        max_sequences=DEFAULT_SEQUENCES,
+    )
+    return needs.need_bytes / GIB
 
 
 def need_and_available_gib(audit: Audit, gpu_memory_gib: float) -> tuple[float, float]:
@@ -193,6 +215,7 @@ def memory_use(audit: Audit) -> MemoryBreakdown:
         overhead=asked.overhead,
         headroom=asked.headroom,
         gpu_memory_utilization=asked.gpu_memory_utilization,
+        engine=asked.engine,
     )
     gpu_bytes = audit.gpu.memory_bytes if audit.gpu is not None else 0.0
     return breakdown(policy, gpu_bytes, audit.held, audit.requests_per_rank, audit.scenario.workload.held_tokens)

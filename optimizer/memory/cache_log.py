@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from optimizer.engines import engine_version
 from optimizer.memory.footprint import Footprint, KvGroup
-from optimizer.memory.policy import engine_version
 
 HYBRID_SINCE = (0, 10)  # before, vLLM held sliding layers at full length, ungrouped
 # Blocks that a request holds of each group of states: since prefix caching keeps a state per boundary, the running one

@@ -6,7 +6,7 @@ from math import ceil
 
 from catalogs.model_precision import kind_bytes, storage
 from catalogs.model_spec import ModelSpec
-from optimizer.memory.policy import engine_version
+from optimizer.engines import engine_version
 from optimizer.memory.shares import mla_whole_elements
 from optimizer.split import Split
 

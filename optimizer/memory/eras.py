@@ -5,7 +5,8 @@ Sources: vLLM `EngineArgs` (0.5 to 0.28), SGLang `ServerArgs._handle_gpu_memory_
 
 from __future__ import annotations
 
-from optimizer.memory.policy import GIB, engine_version, vllm_batch_defaults
+from optimizer.engines import engine_version
+from optimizer.memory.policy import GIB, vllm_batch_defaults
 
 V1_SINCE = (0, 8)  # the engine that profiles its sampler and captures piecewise graphs
 GRAPHS_IN_BUDGET_SINCE = (0, 21)

@@ -8,9 +8,10 @@ from typing import Final
 
 from catalogs.model_precision import WEIGHT_FORMATS
 from catalogs.model_spec import ModelSpec
+from optimizer.engines import engine_version
 from optimizer.memory.eras import GRAPHS_IN_BUDGET_SINCE
 from optimizer.memory.footprint import DEFAULT_BATCHED_TOKENS, footprint
-from optimizer.memory.policy import MemoryPolicy, demand, engine_version
+from optimizer.memory.policy import MemoryPolicy, demand
 from optimizer.split import Split
 
 _DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}

@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optimizer.engines import engine_version
+
 FloatArray = NDArray[np.float64]
 
 GIB = 2.0**30
@@ -51,21 +53,6 @@ _TENSORRT_LLM = EngineMemory("of_free", 0.5 * GIB, 2.1 * GIB, 0.6 * GIB)
 JOINED_FROM_BYTES = 60 * GIB
 
 ENGINES: dict[str, EngineMemory] = {"vllm": _VLLM_WITH_GRAPHS, "sglang": _SGLANG, "trtllm": _TENSORRT_LLM}
-
-
-def engine_version(engine: str) -> tuple[str, tuple[int, ...]]:
-    """Split "vllm@0.19.1" into its name and version; an empty version stands for the newest.
-
-    Raises:
-        ValueError: the engine is unknown, or its version is not numbers and dots.
-    """
-    name, at, version = engine.partition("@")
-    if name not in ENGINES:
-        raise ValueError(f"Expected an engine of {', '.join(ENGINES)} (vllm@0.19 for a version), got {engine!r}.")
-    parts = version.split(".") if at else []
-    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
-        raise ValueError(f"Expected an engine version of numbers and dots, got {version!r}.")
-    return name, tuple(map(int, parts))
 
 
 def engine_memory(engine: str) -> EngineMemory:

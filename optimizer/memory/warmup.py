@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalogs.model_spec import ModelSpec
+from optimizer.engines import engine_version
 from optimizer.memory.eras import GRAPHS_IN_BUDGET_SINCE, V1_SINCE
-from optimizer.memory.policy import GIB, engine_version
+from optimizer.memory.policy import GIB
 from optimizer.split import Split
 
 LOGITS_BYTES = 4  # logits are FP32 when they are sampled from: 1,024 x 201,088 x 4 B are the 786 MiB of a vLLM report

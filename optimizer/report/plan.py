@@ -130,7 +130,8 @@ def _print_performance(out: Console, plan: Plan) -> None:
         for cause, value in performance.step_ms.items()
         if value >= LEAST_SHOWN_MS
     )
-    out.print(f"One decode step at {performance.requests_in_flight:.1f} requests in flight per replica, ms: {step}.")
+    in_flight = max(performance.requests_in_flight, 1.0)  # a step that runs has a request to run
+    out.print(f"One decode step at {in_flight:.1f} requests in flight per replica, ms: {step}.")
     out.print(speed_basis(performance.basis, performance.error_band))
 
 

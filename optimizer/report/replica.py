@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.padding import Padding
 
 from optimizer.fit import Fit
 from optimizer.plan import MemoryUse
 from optimizer.predict import Speed
+from optimizer.replica import ReplicaAnswer
 from optimizer.report.plan import CAUSES, LEAST_SHOWN_MS
-from optimizer.report.text import amount_of, count, make_console, make_table, milliseconds, speed_basis
+from optimizer.report.text import amount_of, count, heading, make_console, make_table, milliseconds, speed_basis
 from optimizer.wording import split_words
 
 BAR_CELLS = 60
@@ -50,6 +52,38 @@ def print_fit(found: Fit, console: Console | None = None) -> None:
     longest = f"at most {found.max_context_tokens:,} tokens each" if found.max_context_tokens else "none fits"
     out.print(f"Longest context of {requests} at once: {longest}.")
     out.print(f"Most requests at once of {memory.context_tokens:,} tokens: {found.max_concurrency:,}.")
+    if found.engine_kv_tokens is not None and found.engine_max_concurrency is not None:
+        out.print(
+            f"{found.engine} would log a KV cache of {found.engine_kv_tokens:,} tokens and a maximum concurrency of "
+            f"{found.engine_max_concurrency:.2f}x for {memory.context_tokens:,} tokens."
+        )
+    _print_engine_flags(out, found)
+    _print_smallest(out, found)
+    _print_warnings(out, found)
+
+
+def _print_warnings(out: Console, found: ReplicaAnswer) -> None:
+    for warning in found.warnings:
+        out.print(f"Warning: {warning}.", style="yellow")
+
+
+def _print_engine_flags(out: Console, found: Fit) -> None:
+    heading(out, f"Flags of {found.engine} that give it")
+    out.print(Padding(" ".join(found.engine_flags), (0, 0, 0, 2)))
+    for note in found.engine_notes:
+        out.print(f"Note: {note}.")
+
+
+def _print_smallest(out: Console, found: Fit) -> None:
+    """Print by GPU type the fewest GPUs that would hold the same requests."""
+    heading(out, f"Fewest GPUs that hold {amount_of(found.concurrency, 'such request')}")
+    by_count: dict[int, list[str]] = {}
+    for gpu, count_ in found.smallest.items():
+        by_count.setdefault(count_ or 0, []).append(gpu)
+    for count_ in sorted(number for number in by_count if number):
+        out.print(Padding(f"{count_}: {', '.join(by_count[count_])}", (0, 0, 0, 2)))
+    if 0 in by_count:
+        out.print(Padding(f"none: {', '.join(by_count[0])}", (0, 0, 0, 2)))
 
 
 def memory_bar(memory: MemoryUse) -> str:
@@ -98,6 +132,7 @@ def print_speed(found: Speed, console: Console | None = None) -> None:
     out.print(step)
     out.print()
     out.print(speed_basis(found.basis, found.error_band))
+    _print_warnings(out, found)
     if not found.fits:
         out.print(
             "Warning: this many requests do not fit in memory (engine policy); see `shardwise fit`.", style="yellow"

@@ -1,7 +1,7 @@
 """Print the figures of speed and growth that the documentation states; asserts nothing about time.
 
-    python -m tests.benchmarks            every figure
-    python -m tests.benchmarks warm       one of them: help, cold, warm, offers
+python -m tests.benchmarks            every figure
+python -m tests.benchmarks warm       one of them: help, cold, warm, offers
 """
 
 from __future__ import annotations

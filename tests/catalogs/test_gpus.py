@@ -351,3 +351,16 @@ def test_gpus_that_are_no_table_and_a_missing_file_are_refused(tmp_path: Path) -
 def test_loading_is_cached() -> None:
     assert load_gpus() is load_gpus()
     assert load_gpus(GPUS_FILE) == load_gpus()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "own", "held"),
+    [
+        ("T4-16GB", "bf16", "fp16"),  # no BF16: engines run the model in FP16
+        ("T4-16GB", "fp16", "fp16"),
+        ("H100-SXM-80GB", "bf16", "bf16"),
+        ("V100-SXM-32GB", "fp8", "fp8"),  # refused elsewhere, not replaced
+    ],
+)
+def test_a_gpu_without_bf16_keeps_the_cache_of_a_bf16_model_in_fp16(gpu: str, own: str, held: str) -> None:
+    assert get_gpu(gpu).own_kv_cache(own) == held

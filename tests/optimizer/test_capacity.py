@@ -42,6 +42,23 @@ TARGETS: list[dict[str, float]] = [
 ]
 
 
+@pytest.mark.parametrize("kind", ["output_tokens_per_second", "request_rate"])
+def test_a_replica_does_not_run_more_requests_at_once_than_deliver_more(kind: str) -> None:
+    # Of long prompts with short answers a step is mostly prefill: some replicas deliver less when they run more.
+    lengths = {"input_tokens": 1500, "output_tokens": 6}
+    scenario, found, rows = built(traffic(**{kind: 1.0}, **lengths))
+    memory, at = found.frame["memory_concurrency"].to_numpy(), rows.index.to_numpy()
+    fewer = [
+        predict_closed_loop(found.speed.take(found.frame["replica"]), np.clip(memory, 1, most), 1500, 6)
+        for most in (4, 16, 64, 128, 256, 512)
+    ]
+    most = np.max([one.requests_per_second for one in fewer], axis=0)[at]
+    carried = rows["capacity"].to_numpy() / (6 if kind != "request_rate" else scenario.max_utilization)
+
+    assert (most > fewer[-1].requests_per_second[at] * 1.01).any()
+    assert (carried >= most * (1 - 1e-3)).all()
+
+
 def late(now: Any, targets: dict[str, float]) -> np.ndarray:
     """Rows where a target does not hold."""
     over = [getattr(now, name.replace("_ms", "_s")) * 1e3 > target * (1 + 1e-9) for name, target in targets.items()]
@@ -124,6 +141,6 @@ def test_the_other_policy_holds_other_numbers_of_requests() -> None:
 
     assert engine.policy == "engine"
     assert other_memory(engine) == scenario.memory
-    again = fill_capacity(found.frame, found.speed, scenario, engine)
-    assert (again["memory_concurrency"].to_numpy() == memory_concurrency(found.frame, engine)).all()
+    again = fill_capacity(found.replicas, found.speed, scenario, engine)
+    assert (again["memory_concurrency"].to_numpy() == memory_concurrency(found.replicas, engine)).all()
     assert (again["memory_concurrency"] != found.frame["memory_concurrency"]).any()

@@ -77,7 +77,7 @@ TWINS: dict[str, tuple[Case, Case]] = {
     # A V100 has no BF16.
     "dtype_supported": (
         Case(layout={"gpu": "A100-SXM-80GB"}),
-        Case(layout={"gpu": "V100-SXM-32GB"}),
+        Case(layout={"gpu": "V100-SXM-32GB", "kv_cache": "fp16"}),
     ),
     "attention_dp_divisible": (
         Case(mixtral(), layout={"tp": 2, "attention_dp": 2}),

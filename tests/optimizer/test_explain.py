@@ -52,6 +52,23 @@ def test_every_allowed_gpu_on_offer_is_the_answer_or_has_a_reason(seed: int) -> 
     assert costs == sorted(costs)
 
 
+def test_a_gpu_without_bf16_keeps_its_cache_in_fp16_unless_told_otherwise() -> None:
+    plan = ask({"limits": {"weights": ["int4"]}}, offer("T4-16GB", 0.5), model=MEDIUM)
+    told = ask({"limits": {"weights": ["int4"], "kv_cache": ["bf16"]}}, offer("T4-16GB", 0.5), model=MEDIUM)
+
+    assert plan.layout is not None
+    assert (plan.layout.weights, plan.layout.kv_cache) == ("int4", "fp16")
+    assert told.status == "infeasible"
+
+
+def test_a_split_that_was_hardly_measured_is_warned_of_and_one_that_was_is_not() -> None:
+    staged = ask({"limits": {"pp": [2]}}, offer(H100, 2.5, 2))
+    plain = ask({"limits": {"pp": [1]}}, offer(H100, 2.5, 2))
+
+    assert any("pipeline stages" in warning for warning in staged.warnings)
+    assert not any("measured" in warning for warning in plain.warnings)
+
+
 def test_a_dearer_gpu_lost_by_its_price() -> None:
     assert on(ask({}, offer(H100, 2.5), offer(L4, 3.0)), L4).why == "$3.00 per GPU-hour against $2.50, 1 GPU against 1"
 

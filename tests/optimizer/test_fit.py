@@ -98,3 +98,55 @@ def test_precisions_not_named_are_the_checkpoints_own() -> None:
 def test_expert_parallelism_takes_one_gpu_or_all_of_a_stage() -> None:
     with pytest.raises(QuestionError, match=r"--ep 3: expected 1, or tp x attention_dp = 4"):
         name_replica(load_model(LLAMA_70B), "H100-SXM-80GB", tp=4, ep=3)
+
+
+ENGINE = MemoryPolicy(name="engine", engine="vllm@0.19", gpu_memory_utilization=0.95)
+
+
+def test_what_the_engine_logs_is_said() -> None:
+    """vLLM 0.19 logged 476,000 tokens and 58.11x for Llama 3.1 8B on one H100 at 0.95 and 8,192 tokens.
+
+    Source: https://github.com/llm-d-incubation/llm-d-planner, accuracy report, 2026-04-22.
+    """
+    found = fit_of(LLAMA_8B, "H100-SXM-80GB", policy=ENGINE)
+
+    assert found.engine_kv_tokens == pytest.approx(476_000, rel=0.01)
+    assert found.engine_max_concurrency == pytest.approx(58.11, rel=0.01)
+    assert fit_of(LLAMA_8B, "H100-SXM-80GB").engine_kv_tokens is None  # a rule of thumb logs nothing
+
+
+@pytest.mark.parametrize(("fraction", "dies"), [(0.90, False), (0.95, True)])
+def test_an_engine_without_room_to_warm_up_does_not_fit(fraction: float, dies: bool) -> None:
+    """gpt-oss-20b on one H100 ran at 0.90 and died in the sampler's warm-up at 0.95, with 46 GiB of cache to spare.
+
+    Source: https://github.com/llm-d-incubation/llm-d-planner, accuracy report, 2026-04-22.
+    """
+    policy = MemoryPolicy(name="engine", engine="vllm@0.19", gpu_memory_utilization=fraction)
+    found = fit_of("openai/gpt-oss-20b", "H100-SXM-80GB", policy=policy)
+
+    assert ("warm_up" in found.refusals) == dies
+    assert found.fits != dies
+
+
+def test_flags_say_the_layout_to_the_engine() -> None:
+    policy = MemoryPolicy(name="engine", engine="vllm", gpu_memory_utilization=0.9)
+    flags = fit_of(LLAMA_70B, "H100-SXM-80GB", tp=4, kv_cache="fp8", policy=policy).engine_flags
+
+    for said in (
+        "--tensor-parallel-size 4",
+        "--gpu-memory-utilization 0.90",
+        "--max-model-len 8192",
+        "--kv-cache-dtype fp8",
+    ):
+        assert said in flags
+
+
+def test_the_fewest_gpus_hold_the_requests_and_one_less_does_not() -> None:
+    """70B in BF16 needs 162 GB with overhead: 3 x 64% of 85 GB, in whole tensor parallel sizes 4 x 80 GB GPUs."""
+    smallest = fit_of(LLAMA_70B, "H100-SXM-80GB", tp=4).smallest
+
+    assert smallest["H100-SXM-80GB"] is not None
+    assert smallest["H100-SXM-80GB"] <= 4
+    assert fit_of(LLAMA_70B, "H100-SXM-80GB", tp=4).fits
+    assert not fit_of(LLAMA_70B, "H100-SXM-80GB", tp=2).fits
+    assert smallest["T4-16GB"] is None  # it runs no BF16

@@ -13,7 +13,7 @@ from optimizer.infeasible import smallest
 from optimizer.plan import Plan
 from optimizer.programs.layout import COUNTING_RULES
 from optimizer.rules import bit, get_rule
-from optimizer.solve import Problem, pose, solve
+from optimizer.solve import Problem, pose, solve, with_targets_given_up
 from tests.optimizer.catalogs import MEDIUM, SMALL, TODAY, Fields, catalog, draw, offer, question
 
 H100, L4 = "H100-SXM-80GB", "L4-24GB"
@@ -23,7 +23,7 @@ SEEDS = range(80)
 @cache
 def posed(seed: int) -> Problem:
     drawn = draw(seed)
-    return pose(drawn.scenario, catalog=drawn.table, today=TODAY)
+    return with_targets_given_up(pose(drawn.scenario, catalog=drawn.table, today=TODAY))
 
 
 def infeasible() -> list[int]:
@@ -120,6 +120,46 @@ def test_a_number_of_replicas_that_stock_does_not_hold_is_part_of_the_conflict()
     assert {one.rule for one in plan.conflict} == {"quota", "replicas_allowed"}
 
 
+def test_memory_is_no_part_of_a_conflict_that_no_amount_of_it_would_end() -> None:
+    # 8B in BF16 does not fit an A4000's 16 GB; if it did, one card would carry 5,000 requests/s no more than the H100.
+    offers = (offer(H100, 2.5, max_nodes=1.0), offer("RTXA4000-16GB", 0.5, max_nodes=1.0))
+    plan = ask({"workload": {"request_rate": 5000.0}}, *offers, model=MEDIUM)
+    needs = {one.rule: one.needs for one in plan.conflict}
+
+    assert set(needs) == {"quota", "traffic"}
+    assert needs["quota"].endswith("where 1 can be rented")
+
+
+def test_a_latency_miss_says_what_the_traffic_takes_when_the_target_is_given_up() -> None:
+    plan = ask({"workload": {"request_rate": 300.0}, "targets": {"tpot_ms": 0.1}}, offer(H100, 2.5))
+    free = ask({"workload": {"request_rate": 300.0}}, offer(H100, 2.5))
+
+    assert free.cost is not None
+    assert free.cost.usd_per_hour > 2.5
+    assert plan.nearest_misses[0].usd_per_hour == pytest.approx(free.cost.usd_per_hour)
+
+
+def test_a_size_that_the_heads_do_not_allow_is_told_by_the_heads() -> None:
+    # 14 query heads: not over 3 GPUs. A V100 beside it breaks the dtype as well, which is not what to tell.
+    plan = ask({"limits": {"tp": [3]}}, offer(H100, 10.0, 4), offer("V100-SXM-16GB", 4.0, 4))
+
+    assert "attention heads divide" in plan.conflict[0].needs
+
+
+def test_a_gpu_that_no_one_offers_is_told_so() -> None:
+    plan = ask({"limits": {"gpus": [L4]}}, offer(H100, 2.5))
+
+    assert [(one.rule, one.needs) for one in plan.conflict] == [
+        ("gpu_allowed", f"{L4}: nothing of that kind is on offer")
+    ]
+
+
+def test_a_context_that_is_too_long_is_told_with_the_longest() -> None:
+    plan = ask({"workload": {"input_tokens": 40_000}}, offer(H100, 2.5))
+
+    assert plan.conflict[0].needs == "a context of 40,100 tokens is asked; the model's is 32,768"
+
+
 def test_a_replica_too_slow_at_any_count_is_not_said_to_break_the_number_of_replicas() -> None:
     plan = ask({"limits": {"replicas": [2]}, "targets": {"tpot_ms": 0.1}}, offer(H100, 2.5))
 
@@ -127,7 +167,7 @@ def test_a_replica_too_slow_at_any_count_is_not_said_to_break_the_number_of_repl
 
 
 def test_what_hardware_rules_out_altogether_is_the_conflict() -> None:
-    plan = ask({}, offer("V100-SXM-16GB", 1.0))
+    plan = ask({"limits": {"kv_cache": ["bf16"]}}, offer("V100-SXM-16GB", 1.0))
 
     # A V100 has no BF16, and nothing else is on offer; nothing was near.
     assert [one.rule for one in plan.conflict] == ["dtype_supported"]

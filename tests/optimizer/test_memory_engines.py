@@ -7,12 +7,12 @@ import pytest
 from catalogs.gpus import get_gpu
 from catalogs.models import load_model
 from optimizer.divisibility import check_split
+from optimizer.engines import engine_version
 from optimizer.memory import Footprint, MemoryPolicy, breakdown, engine_flags, footprint
 from optimizer.memory.cache_log import cache_log
 from optimizer.memory.engine_weights import engine_weights_extra_bytes
 from optimizer.memory.eras import batch_defaults, default_fraction, gathered_graphs_bytes
 from optimizer.memory.footprint import KvGroup
-from optimizer.memory.policy import engine_version
 from optimizer.memory.smallest import smallest_counts
 from optimizer.memory.warmup import profiled_extra_bytes, warm_up
 from optimizer.split import Split

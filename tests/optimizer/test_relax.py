@@ -107,6 +107,16 @@ def test_less_headroom_is_advised_where_memory_is_short() -> None:
     assert 0.2 <= float(found[("vram_headroom",)].flag.removeprefix("--headroom ")) < 0.3
 
 
+def test_the_other_memory_policy_is_offered_where_it_alone_is_enough() -> None:
+    # gpt-oss-120b: 64.5 GiB x 1.15 is over 80% of an H100's 79.2 GiB, and under the 90% that an engine fills.
+    # 6% headroom would hold one request at a time, which does not carry 1/s of 500 tokens each.
+    fields = {"workload": {"output_tokens": 500, "request_rate": 1.0}, "limits": {"max_gpus": 1}}
+    found = changes(fields, offer(H100, 2.0), model="openai/gpt-oss-120b")
+
+    assert found[("vram_headroom",)].flag == "--memory-policy engine"
+    assert found[("vram_headroom",)].usd_per_hour == pytest.approx(2.0)
+
+
 def test_prices_age_by_the_day_that_is_asked_and_not_by_the_clock() -> None:
     day = SEEN + timedelta(days=4)
     plan = solve(
