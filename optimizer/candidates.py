@@ -19,12 +19,13 @@ from catalogs.gpus import get_gpu, load_gpus
 from catalogs.models import ModelSpec
 from optimizer.capacity import fill_capacity, with_capacity
 from optimizer.divisibility import check_split
+from optimizer.kept import kept
 from optimizer.memory import Footprint, footprint
 from optimizer.memory.footprint import DEFAULT_SEQUENCES
 from optimizer.memory.warmup import warm_up
 from optimizer.performance.speed import SpeedModel
 from optimizer.rules import RULES, bit, bits_of_kind
-from optimizer.scenario import Memory, Scenario
+from optimizer.scenario import Limits, Memory, Scenario, Workload
 from optimizer.split import Split
 
 Ints = NDArray[np.int64]
@@ -42,6 +43,10 @@ PRECISION_GROUPS: tuple[tuple[str, ...], ...] = (
     ("int4", "nvfp4", "mxfp4"),
 )
 
+
+# Limits that say which layouts there are; the others say which offers, and how many.
+GRID_LIMITS = ["gpus", "exclude_gpus", "weights", "kv_cache", "tp", "pp", "ep", "attention_dp"]
+GRID_LIMITS += ["tp_across_nodes", "max_nodes_per_replica"]
 
 _RULE_BITS = len(RULES)
 _NOTHING = Footprint(weights_bytes=0.0, kv_bytes_per_token=0.0)
@@ -99,8 +104,12 @@ def next_precision(allowed: tuple[str, ...]) -> tuple[str, ...]:
     return PRECISION_GROUPS[narrowest + 1] if narrowest + 1 < len(PRECISION_GROUPS) else ()
 
 
+@kept(8)
 def node_shapes(offers: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
-    """Return the distinct node shapes among the offers, and the shape of each offer as a row number of that table."""
+    """Return the distinct node shapes among the offers, and the shape of each offer as a row number of that table.
+
+    Kept per table of offers, which must not change.
+    """
     codes = np.zeros(len(offers), dtype=np.int64)
     for column in SHAPE_COLUMNS:
         values, uniques = pd.factorize(offers[column], use_na_sentinel=False)
@@ -111,7 +120,30 @@ def node_shapes(offers: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
 
 
 def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame) -> Candidates:
-    """Return the replicas that could exist on these node shapes, with memory, speed and broken rules filled in."""
+    """Return the replicas that could exist on these node shapes, with memory, speed and broken rules filled in.
+
+    The grid is kept between questions on the same model and shapes that allow the same layouts: another traffic,
+    target, budget, price or provider only fills in anew what a replica carries.
+    """
+    grid = _grid(model, shapes, _all_that_shapes_the_grid(scenario))
+    replicas = fill_capacity(grid.replicas, grid.speed, scenario)
+    return Candidates(with_capacity(grid.frame, replicas), grid.dead, replicas, grid.speed)
+
+
+def _all_that_shapes_the_grid(scenario: Scenario) -> Scenario:
+    """Return the scenario with everything else at one fixed value, so that the grid cannot depend on it."""
+    held, limits = scenario.workload.held_tokens, scenario.limits
+    return Scenario.model_construct(
+        model=scenario.model,
+        workload=Workload.model_construct(input_tokens=held - 1, output_tokens=1, concurrency=1),
+        limits=Limits.model_construct(**{name: getattr(limits, name) for name in GRID_LIMITS}),
+        memory=scenario.memory,
+    )
+
+
+@kept(8, owners=2)
+def _grid(model: ModelSpec, shapes: pd.DataFrame, scenario: Scenario) -> Candidates:
+    """Return the candidates without what they carry (see `fill_capacity`)."""
     weights, kv_caches = allowed_weights(scenario, model), allowed_kv_caches(scenario, model)
     limits = scenario.limits
     table = split_table(
@@ -133,10 +165,8 @@ def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame)
     first, frame["replica"] = _different_replicas(frame)
     replicas = frame.iloc[first].reset_index(drop=True)
     replicas["warm_up_bytes"] = _warm_up_bytes(model, table, replicas, scenario.memory)
-    speed = SpeedModel(model, replicas)
-    replicas = fill_capacity(replicas, speed, scenario)
     dead = _count_dead(shape_index[~alive], broken[~alive])
-    return Candidates(with_capacity(frame, replicas), dead, replicas, speed)
+    return Candidates(frame, dead, replicas, SpeedModel(model, replicas))
 
 
 def _warm_up_bytes(model: ModelSpec, table: SplitTable, replicas: pd.DataFrame, memory: Memory) -> NDArray[np.float64]:
@@ -200,9 +230,7 @@ def _enumerate_splits(
     return tuple(found)
 
 
-_SPLIT_TABLES: dict[tuple[Any, ...], tuple[ModelSpec, SplitTable]] = {}
-
-
+@kept(64)
 def split_table(
     model: ModelSpec,
     weights: tuple[str, ...],
@@ -218,10 +246,6 @@ def split_table(
     Kept per model object, so that a sweep over prices, traffic or targets pays for it once.
     """
     formats = (weights, kv_caches, tensor_sizes, pipeline_sizes, attention_dp_sizes)
-    key = (id(model), *formats, max_batched_tokens, max_gpus)
-    kept = _SPLIT_TABLES.get(key)
-    if kept is not None and kept[0] is model:
-        return kept[1]
     splits = _enumerate_splits(*formats, model.is_moe, max_gpus)
     refused = np.array([_refusals(model, split) for split in splits], dtype=np.int64)
     prints = tuple(
@@ -232,11 +256,7 @@ def split_table(
         name: np.array([getattr(split, name) for split in splits])
         for name in ("tp", "pp", "ep", "attention_dp", "gpus")
     } | {name: np.array([getattr(split, name) for split in splits], dtype=object) for name in ("weights", "kv_cache")}
-    table = SplitTable(splits, refused, prints, columns)
-    if len(_SPLIT_TABLES) >= 64:
-        _SPLIT_TABLES.pop(next(iter(_SPLIT_TABLES)))
-    _SPLIT_TABLES[key] = (model, table)
-    return table
+    return SplitTable(splits, refused, prints, columns)
 
 
 def _refusals(model: ModelSpec, split: Split) -> int:

@@ -14,8 +14,8 @@ from math import ceil
 from catalogs.model_precision import storage
 from catalogs.model_records import Checkpoint, TensorKind
 from catalogs.model_spec import ModelSpec
+from optimizer.kept import kept
 from optimizer.memory.footprint import VOCABULARY_MULTIPLE
-from optimizer.memory.per_model import per_model
 from optimizer.memory.shares import kv_heads_on_gpu
 from optimizer.split import Split
 
@@ -190,7 +190,7 @@ def _block_refusal(label: str, size: int, slices: int, multiple: int, weight_for
     return Refusal("quantization_blocks", needs, {"size": size, "slices": slices, "block": multiple})
 
 
-@per_model(size=1024)
+@kept(size=1024)
 def _blocks(model: ModelSpec, weights: str) -> tuple[_Block, ...]:
     """The dimensions of `model` that tensor parallelism slices, with the block each must hold whole, once each."""
     stored = storage(model, weights)
@@ -223,7 +223,7 @@ def _kv_blocks(model: ModelSpec, split: Split) -> Refusal | None:
     return None
 
 
-@per_model(size=1024)
+@kept(size=1024)
 def _key_projections(model: ModelSpec, weights: str) -> tuple[tuple[int, int, int], ...]:
     """(KV heads, head width, rows per block) of the key projections that are stored in FP8 blocks."""
     stored = storage(model, weights)

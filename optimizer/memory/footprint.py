@@ -14,7 +14,7 @@ from catalogs.errors import UnknownNameError
 from catalogs.model_precision import KV_BYTES, kind_bytes, storage
 from catalogs.model_records import Checkpoint
 from catalogs.model_spec import ModelSpec
-from optimizer.memory.per_model import per_model
+from optimizer.kept import kept
 from optimizer.memory.shares import ACTIVATION_BYTES, LayerShare, layer_share
 from optimizer.memory.stages import Stage, distinct_stages
 from optimizer.split import Split
@@ -90,7 +90,7 @@ class Footprint:
         return held if isinstance(held, np.ndarray) else float(held)
 
 
-@per_model(size=16_384)
+@kept(size=16_384)
 def footprint(
     model: ModelSpec,
     split: Split,

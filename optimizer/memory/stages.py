@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from catalogs.model_spec import ModelSpec
-from optimizer.memory.per_model import per_model
+from optimizer.kept import kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def stage_layer_counts(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(base + (stages - 1 - remainder <= stage < stages - 1) for stage in range(stages))
 
 
-@per_model(size=1024)
+@kept(size=1024)
 def distinct_stages(model: ModelSpec, stages: int) -> tuple[Stage, ...]:
     """Return the stages that differ from each other; equal ones are kept once."""
     index_of = {id(layer): index for index, (layer, _) in enumerate(model.layer_counts)}
