@@ -64,7 +64,7 @@ def find_least_changes(
     """
     rows = table.choices
     if rows.empty:
-        return ()
+        return tuple(_shorter_context(scenario, table, cheapest_of))
     over = excess(scenario, table)
     found: list[LeastChange] = []
     helped: list[int] = []
@@ -291,6 +291,25 @@ def _older_prices(_scenario: Scenario, table: Table, row: pd.Series) -> _Change:
     seen = table.offers.iloc[int(row["offer"])]["seen_on"]
     age = int((pd.Timestamp(table.today) - seen).days)
     return _Change("prices", {"max_age_days": age}, f"prices of {age} days ago", f"--max-price-age-days {age}")
+
+
+def _shorter_context(scenario: Scenario, table: Table, cheapest_of: CheapestOf) -> list[LeastChange]:
+    """Return the longest context that the model takes, as a change: less room to grow, or shorter prompts."""
+    work, most = scenario.workload, table.max_context_tokens
+    if work.held_tokens <= most:
+        return []
+    shortest = work.input_tokens + work.output_tokens
+    if shortest <= most:
+        words = f"a context of {most:,} tokens instead of {work.held_tokens:,}"
+        change = _Change("workload", {"context_tokens": most}, words, f"--context {most}")
+    elif (prompt := most - work.output_tokens) > 0:
+        words = f"{prompt:,} input tokens instead of {work.input_tokens:,}"
+        fields = {"input_tokens": prompt, "context_tokens": None}
+        change = _Change("workload", fields, words, f"--input-tokens {prompt}")
+    else:
+        return []
+    answer = cheapest_of(scenario.changed(change.section, **change.fields))
+    return [] if answer is None else [_least_change(("context_length",), [change], answer)]
 
 
 def _less_traffic(scenario: Scenario, table: Table, cheapest_of: CheapestOf) -> list[LeastChange]:

@@ -181,3 +181,17 @@ def test_the_next_precision_is_the_next_narrower_than_the_narrowest(
     allowed: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     assert next_precision(allowed) == expected
+
+
+def test_a_grid_that_is_kept_answers_only_the_same_question() -> None:
+    """Contexts of other lengths hold other caches, however the questions on one table of shapes follow each other."""
+    spec = load_model(MEDIUM)
+    shapes, _ = node_shapes(catalog(offer(H100, 4.0, 2)).frame)
+
+    def held(context: int) -> list[float]:
+        found = build_candidates(question({"workload": {"context_tokens": context}}), spec, shapes)
+        return found.frame["kv_bytes_per_sequence"].tolist()
+
+    short, long, again = held(4096), held(8192), held(4096)
+    assert short == again
+    assert long == [2 * size for size in short]

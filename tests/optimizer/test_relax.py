@@ -24,6 +24,7 @@ from tests.optimizer.catalogs import (
     question,
     with_flags,
 )
+from tests.optimizer.command import SPHERON, run
 
 H100, L4, T4 = "H100-SXM-80GB", "L4-24GB", "T4-16GB"
 
@@ -159,3 +160,19 @@ def test_each_change_made_as_its_flag_says_is_feasible_at_the_cost_that_was_said
             assert again.cost.usd_per_hour == pytest.approx(change.usd_per_hour), (seed, change)
             tried["flag"] += 1
     assert tried["flag"] >= 15, tried
+
+
+@pytest.mark.parametrize(
+    ("lengths", "flag"),
+    [
+        # Llama 3.1 takes 131,072 tokens: room to grow can shrink to that, or a prompt to what the answer leaves.
+        (("--input-tokens", "1000", "--output-tokens", "72", "--context", "200000"), "--context 131072"),
+        (("--input-tokens", "200000", "--output-tokens", "72"), "--input-tokens 131000"),
+    ],
+)
+def test_a_context_beyond_the_models_is_told_the_longest_that_works(lengths: tuple[str, ...], flag: str) -> None:
+    ran = run("solve", "meta-llama/Llama-3.1-8B-Instruct", *lengths, "--concurrency", "1", *SPHERON, "--json")
+
+    assert ran.code == 3
+    (change,) = ran.json["least_changes"]
+    assert change["flag"] == flag
