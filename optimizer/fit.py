@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import groupby
+
+from pydantic import BaseModel, ConfigDict
 
 from catalogs.nodes import default_fabric
 from optimizer.memory import (
@@ -15,6 +18,7 @@ from optimizer.memory import (
     kv_budget_bytes,
     max_concurrency,
     max_context_tokens,
+    stage_footprints,
 )
 from optimizer.memory.cache_log import CacheLog, cache_log
 from optimizer.memory.eras import batch_defaults
@@ -27,12 +31,29 @@ from optimizer.replica import Replica, ReplicaAnswer
 GIB = 2**30
 
 
+class StageMemory(BaseModel):
+    """Memory of the GPUs of equal pipeline stages that follow each other.
+
+    Attributes:
+        first, last: the stages, counted from 1.
+        gpus: GPUs of all of them together; each holds `memory`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first: int
+    last: int
+    gpus: int
+    memory: MemoryUse
+
+
 class Fit(ReplicaAnswer):
     """Memory of one replica; what `shardwise fit --json` prints.
 
     Attributes:
         fits: every GPU has room, and neither the model nor the GPU refuses the split.
         memory: per GPU of the fullest pipeline stage.
+        stages: per GPU of each pipeline stage, equal neighbours together; they decide apart, the fullest for all.
         weights_total_gib: of the whole model in this format, one copy.
         kv_cache_gib_per_request: of one request at this context, on all GPUs together, replicated heads counted once
             each time.
@@ -47,6 +68,7 @@ class Fit(ReplicaAnswer):
 
     fits: bool
     memory: MemoryUse | None
+    stages: tuple[StageMemory, ...]
     weights_total_gib: float
     kv_cache_gib_per_request: float | None
     max_context_tokens: int
@@ -80,13 +102,37 @@ def memory_use(
     """
     split = replica.split
     held = footprint(replica.model, split, max_batched_tokens=max_batched_tokens, max_sequences=max_sequences)
+    return _memory_of(replica, held, context_tokens, -(-concurrency // split.attention_dp), policy)
+
+
+def _memory_of(
+    replica: Replica, held: Footprint, context_tokens: int, per_rank: int, policy: MemoryPolicy
+) -> MemoryUse:
     gpu_bytes = float(replica.gpu.memory_bytes)
-    use = breakdown(policy, gpu_bytes, held, -(-concurrency // split.attention_dp), context_tokens)
+    use = breakdown(policy, gpu_bytes, held, per_rank, context_tokens)
     return MemoryUse(
         **{field.name: getattr(use, field.name) for field in fields(use)}
-        | {"kv_tokens": use.kv_tokens * split.attention_dp},
+        | {"kv_tokens": use.kv_tokens * replica.split.attention_dp},
         gpu_memory_gib=gpu_bytes / GIB,
         context_tokens=context_tokens,
+    )
+
+
+def _stages(
+    replica: Replica, context_tokens: int, per_rank: int, policy: MemoryPolicy, step_size: tuple[int, int]
+) -> tuple[StageMemory, ...]:
+    split, (batched, sequences) = replica.split, step_size
+    each = stage_footprints(replica.model, split, max_batched_tokens=batched, max_sequences=sequences)
+    numbered = list(enumerate(each, start=1))
+    runs = [list(run) for _, run in groupby(numbered, key=lambda stage: stage[1])]
+    return tuple(
+        StageMemory(
+            first=run[0][0],
+            last=run[-1][0],
+            gpus=len(run) * split.tp * split.attention_dp,
+            memory=_memory_of(replica, run[0][1], context_tokens, per_rank, policy),
+        )
+        for run in runs
     )
 
 
@@ -146,6 +192,7 @@ def fit(
         **replica.said(concurrency),
         fits=not refusals and memory is not None and memory.headroom_left_gib >= 0,
         memory=memory,
+        stages=() if memory is None else _stages(replica, context_tokens, per_rank, policy, (batched, sequences)),
         weights_total_gib=model.weight_bytes(split.weights) / GIB,
         kv_cache_gib_per_request=per_request,
         max_context_tokens=longest,

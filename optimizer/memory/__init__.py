@@ -18,7 +18,7 @@ from optimizer.memory.capacity import (
     max_context_tokens,
 )
 from optimizer.memory.flags import EngineFlags, engine_flags
-from optimizer.memory.footprint import Footprint, footprint
+from optimizer.memory.footprint import Footprint, footprint, stage_footprints
 from optimizer.memory.policy import MemoryPolicy, kv_budget_bytes, vllm_batch_defaults
 from optimizer.memory.stages import stage_layer_counts
 
@@ -34,6 +34,7 @@ __all__ = [
     "kv_budget_bytes",
     "max_concurrency",
     "max_context_tokens",
+    "stage_footprints",
     "stage_layer_counts",
     "vllm_batch_defaults",
 ]

@@ -16,7 +16,7 @@ from catalogs.model_records import Checkpoint
 from catalogs.model_spec import ModelSpec
 from optimizer.kept import kept
 from optimizer.memory.shares import ACTIVATION_BYTES, LayerShare, layer_share
-from optimizer.memory.stages import Stage, distinct_stages
+from optimizer.memory.stages import Stage, all_stages, distinct_stages
 from optimizer.split import Split
 
 FloatArray = NDArray[np.float64]
@@ -120,9 +120,28 @@ def footprint(
         raise ValueError(
             f"Expected at most {len(model.layers)} pipeline stages (layers of {model.name}), got {split.pp}."
         )
+    return _footprint_of(model, split, distinct_stages(model, split.pp), max_batched_tokens, max_sequences)
+
+
+def stage_footprints(
+    model: ModelSpec,
+    split: Split,
+    *,
+    max_batched_tokens: int = DEFAULT_BATCHED_TOKENS,
+    max_sequences: int = DEFAULT_SEQUENCES,
+) -> tuple[Footprint, ...]:
+    """Return what `split` puts on a GPU of each pipeline stage, in order; the arguments are those of `footprint`."""
+    stages = all_stages(model, split.pp)
+    each = {stage: _footprint_of(model, split, (stage,), max_batched_tokens, max_sequences) for stage in set(stages)}
+    return tuple(each[stage] for stage in stages)
+
+
+def _footprint_of(
+    model: ModelSpec, split: Split, stages: Sequence[Stage], max_batched_tokens: int, max_sequences: int
+) -> Footprint:
+    """Return what the fullest GPU of these stages holds."""
     stored = storage(model, split.weights)
     shares = [layer_share(layer, model.hidden_size, split, stored) for layer, _ in model.layer_counts]
-    stages = distinct_stages(model, split.pp)
     logged = max((_logged_stage(stage, shares) for stage in stages), key=lambda held: held[0])
     widest = max((share.activations_per_token for share in shares), default=0.0)
     return Footprint(

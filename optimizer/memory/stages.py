@@ -39,14 +39,19 @@ def stage_layer_counts(layers: int, stages: int) -> tuple[int, ...]:
 
 
 @kept(size=1024)
-def distinct_stages(model: ModelSpec, stages: int) -> tuple[Stage, ...]:
-    """Return the stages that differ from each other; equal ones are kept once."""
+def all_stages(model: ModelSpec, stages: int) -> tuple[Stage, ...]:
+    """Return every stage, in order."""
     index_of = {id(layer): index for index, (layer, _) in enumerate(model.layer_counts)}
     indices = [index_of[id(layer)] for layer in model.layers]
-    kept: dict[Stage, None] = {}
-    start = 0
+    found, start = [], 0
     for number, size in enumerate(stage_layer_counts(len(indices), stages)):
         held = Counter(indices[start : start + size])
-        kept[Stage(tuple(sorted(held.items())), number == 0, number == stages - 1)] = None
+        found.append(Stage(tuple(sorted(held.items())), number == 0, number == stages - 1))
         start += size
-    return tuple(kept)
+    return tuple(found)
+
+
+@kept(size=1024)
+def distinct_stages(model: ModelSpec, stages: int) -> tuple[Stage, ...]:
+    """Return the stages that differ from each other; equal ones are kept once."""
+    return tuple(dict.fromkeys(all_stages(model, stages)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.padding import Padding
 
-from optimizer.fit import Fit
+from optimizer.fit import Fit, StageMemory
 from optimizer.plan import MemoryUse
 from optimizer.predict import Speed
 from optimizer.replica import ReplicaAnswer
@@ -31,11 +31,14 @@ def print_fit(found: Fit, console: Console | None = None) -> None:
     if memory is None:
         return
     requests = amount_of(found.concurrency, "request")
-    out.print(f"{requests} of {memory.context_tokens:,} tokens; {memory.policy} policy; the fullest GPU:")
-    out.print(memory_bar(memory))
+    out.print(f"{requests} of {memory.context_tokens:,} tokens; {memory.policy} policy; per GPU:")
+    for stage in found.stages:
+        if len(found.stages) > 1:
+            out.print(_stage_words(stage))
+        out.print(memory_bar(stage.memory))
     out.print("W weights, K KV cache, A activations, O overhead, . free, | the limit")
     out.print()
-    table = make_table(("per GPU", "left"), ("GiB", "right"), ("GB", "right"))
+    table = make_table(("fullest GPU", "left"), ("GiB", "right"), ("GB", "right"))
     for label, gib in (
         ("weights", memory.weights_gib), ("KV cache", memory.kv_cache_gib), ("activations", memory.activations_gib),
         ("overhead", memory.overhead_gib), ("need", memory.need_gib), ("available", memory.available_gib),
@@ -84,6 +87,13 @@ def _print_smallest(out: Console, found: Fit) -> None:
         out.print(Padding(f"{count_}: {', '.join(by_count[count_])}", (0, 0, 0, 2)))
     if 0 in by_count:
         out.print(Padding(f"none: {', '.join(by_count[0])}", (0, 0, 0, 2)))
+
+
+def _stage_words(stage: StageMemory) -> str:
+    which = f"stage {stage.first}" if stage.first == stage.last else f"stages {stage.first} to {stage.last}"
+    return (
+        f"{which}, {amount_of(stage.gpus, 'GPU')}: {stage.memory.need_gib:.1f} of {stage.memory.available_gib:.1f} GiB"
+    )
 
 
 def memory_bar(memory: MemoryUse) -> str:

@@ -150,3 +150,18 @@ def test_the_fewest_gpus_hold_the_requests_and_one_less_does_not() -> None:
     assert fit_of(LLAMA_70B, "H100-SXM-80GB", tp=4).fits
     assert not fit_of(LLAMA_70B, "H100-SXM-80GB", tp=2).fits
     assert smallest["T4-16GB"] is None  # it runs no BF16
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_every_stage_is_shown_and_the_fullest_decides(stages: int) -> None:
+    """80 layers over 3 stages are 27 and 27 and 26, with the embedding on the first and the LM head on the last."""
+    replica = name_replica(load_model(LLAMA_70B), "H100-SXM-80GB", tp=4, pp=stages)
+    found = fit(replica, context_tokens=8192, concurrency=4, policy=MemoryPolicy())
+
+    assert found.memory is not None
+    assert [one.first for one in found.stages] == [1, *(one.last + 1 for one in found.stages[:-1])]
+    assert found.stages[-1].last == stages
+    assert sum(one.gpus for one in found.stages) == found.gpus
+    assert max(one.memory.weights_gib for one in found.stages) == found.memory.weights_gib
+    whole = sum(one.memory.weights_gib * one.gpus for one in found.stages)
+    assert whole == pytest.approx(found.weights_total_gib, rel=0.02)  # norms and KV projections are on every rank
