@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec
-from optimizer.capacity import memory_policy
+from optimizer.capacity import LATENCIES, always_in_flight, memory_policy, variability
 from optimizer.choices import MICRO
 from optimizer.fit import memory_use
+from optimizer.performance.distributions import PERCENTILES
 from optimizer.performance.efficiency import tpot_error
-from optimizer.performance.latency import Prediction, predict_closed_loop, predict_open_loop
+from optimizer.performance.latency import Prediction
+from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import HOURS_PER_MONTH, Cost, Layout, MemoryUse, Performance, Saturation, TargetCheck
 from optimizer.replica import Replica
@@ -91,16 +93,18 @@ class _Speeds:
 def _speeds(scenario: Scenario, rows: pd.DataFrame, speed: SpeedModel) -> _Speeds:
     work = scenario.workload
     limit, count = rows["concurrency"].to_numpy(dtype=np.float64), rows["replicas"].to_numpy()
-    saturated = predict_closed_loop(speed, limit, work.input_tokens, work.output_tokens)
+    saturated = always_in_flight(speed, limit, scenario)
     if work.kind == "request_rate":
-        now = predict_open_loop(speed, work.demand / count, limit, work.input_tokens, work.output_tokens)
+        lengths = work.input_tokens, work.output_tokens
+        rates = work.demand / count
+        now = predict_open_loop(speed, rates, limit, *lengths, vary=variability(work), levels=PERCENTILES)
         utilization = now.utilization
     elif work.kind == "concurrency":
         in_flight = np.ceil(work.demand / count)
-        now = predict_closed_loop(speed, in_flight, work.input_tokens, work.output_tokens)
+        now = always_in_flight(speed, in_flight, scenario, PERCENTILES)
         utilization = in_flight / limit
     else:
-        now = saturated
+        now = always_in_flight(speed, limit, scenario, PERCENTILES)
         utilization = work.demand / (count * saturated.output_tokens_per_second)
     step_s = speed.decode_terms(np.maximum(now.in_flight, 1.0), work.input_tokens + work.output_tokens / 2)
     return _Speeds(now, saturated, utilization, step_s, speed.kind)
@@ -150,6 +154,10 @@ def _performance(scenario: Scenario, layout: Layout, speeds: _Speeds, position: 
         ttft_ms=float(now.ttft_s[position]) * 1e3,
         tpot_ms=float(now.tpot_s[position]) * 1e3,
         e2e_ms=float(now.e2e_s[position]) * 1e3,
+        percentiles={
+            name: {level: float(now.at(level)[index][position]) * 1e3 for level in PERCENTILES}
+            for index, name in enumerate(LATENCIES)
+        },
         output_tokens_per_second=requests_per_s * work.output_tokens,
         requests_per_second=requests_per_s,
         requests_in_flight=float(now.in_flight[position]),
@@ -193,13 +201,11 @@ def _memory(scenario: Scenario, model: ModelSpec, layout: Layout, memory: Memory
 
 def _targets(scenario: Scenario, performance: Performance) -> tuple[TargetCheck, ...]:
     checks = []
-    for name in ("ttft", "tpot", "e2e"):
+    at = scenario.targets.at
+    for name in LATENCIES:
         target = getattr(scenario.targets, f"{name}_ms")
         if target is not None:
-            predicted = getattr(performance, f"{name}_ms")
-            checks.append(
-                TargetCheck(
-                    name=name, unit="ms", target=target, predicted=predicted, holds=predicted <= target * ROUNDING
-                )
-            )
+            predicted = performance.latency_ms(name, at)
+            holds = predicted <= target * ROUNDING
+            checks.append(TargetCheck(name=name, unit="ms", at=at, target=target, predicted=predicted, holds=holds))
     return tuple(checks)

@@ -40,7 +40,7 @@ app.add_typer(catalog_app, name="catalog")
 
 TRAFFIC, TARGETS, LIMITS, MEMORY, PRICES, OUTPUT = (
     "Traffic",
-    "Latency targets (means)",
+    "Latency targets (means; --at for a percentile)",
     "What is allowed (repeat a flag, or join values by commas)",
     "Memory",
     "Prices",
@@ -154,6 +154,15 @@ def solve(
     ] = None,
     context: Annotated[
         Text, _traffic("--context", "Longest context to keep memory for.", default="input + output")
+    ] = None,
+    burstiness: Annotated[
+        Text, _traffic("--burstiness", "Squared variation of the times between arrivals: 1 Poisson.", "CV2", "1")
+    ] = None,
+    input_cv: Annotated[Text, _traffic("--input-cv", "Variation of prompt lengths; chat is near 1.", "CV", "0")] = None,
+    output_cv: Annotated[Text, _traffic("--output-cv", "Variation of answer lengths.", "CV", "0")] = None,
+    at: Annotated[
+        Text,
+        _option("--at", help="mean, p50, p90, p95, p99.", metavar="LEVEL", default="mean", panel=TARGETS),
     ] = None,
     ttft_ms: Annotated[Text, _target("--ttft-ms", "Time to first token.")] = None,
     tpot_ms: Annotated[Text, _target("--tpot-ms", "Time per output token.")] = None,
@@ -312,6 +321,33 @@ def predict(
         from optimizer.report.replica import print_speed  # noqa: PLC0415
 
         print_speed(found)
+
+
+@app.command(epilog=EPILOG)
+def simulate(
+    plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed.")],
+    trace: Annotated[
+        str, _option("--trace", help="CSV of requests: arrival, input tokens, output tokens.", metavar="FILE")
+    ],
+    speedup: Annotated[
+        Text, _option("--speedup", help="Let requests arrive so many times as fast.", metavar="X", default="1")
+    ] = None,
+    limit: Annotated[Text, _option("--limit", help="Only the first requests.", metavar="N", default="all")] = None,
+    json: Json = False,
+) -> None:
+    """Replay a trace of requests on a plan: which targets hold, and how the closed form compares."""
+    values = {name: value for name, value in locals().items() if name != "json"}
+    from optimizer.flags import SimulateFlags, read_flags  # noqa: PLC0415
+    from optimizer.simulate import replay  # noqa: PLC0415
+
+    flags = read_flags(SimulateFlags, values)
+    found = replay(flags.plan, flags.trace, speedup=flags.speedup, limit=flags.limit)
+    if json:
+        _print_json(found)
+    else:
+        from optimizer.report.simulate import print_replay  # noqa: PLC0415
+
+        print_replay(found)
 
 
 def _replica(flags: ReplicaFlags) -> Replica:

@@ -113,12 +113,13 @@ class Saturation(_Part):
 
 
 class Performance(_Part):
-    """Predicted speed of the whole deployment at this traffic; means.
+    """Predicted speed of the whole deployment at this traffic; means unless said otherwise.
 
     Attributes:
         ttft_ms: arrival to first token, waiting included.
         tpot_ms: time per output token after the first.
         e2e_ms: arrival to last token.
+        percentiles: "ttft", "tpot" and "e2e", each by "p50", "p90", "p95" and "p99", in milliseconds.
         requests_in_flight: per replica.
         utilization: traffic over capacity at the concurrency limit.
         step_ms: one decode step by cause (weights, kv_cache, all_reduce, ...), at the requests in flight.
@@ -129,6 +130,7 @@ class Performance(_Part):
     ttft_ms: float
     tpot_ms: float
     e2e_ms: float
+    percentiles: dict[str, dict[str, float]] = {}
     output_tokens_per_second: float
     requests_per_second: float
     requests_in_flight: float
@@ -138,12 +140,17 @@ class Performance(_Part):
     error_band: float | None
     saturation: Saturation
 
+    def latency_ms(self, name: str, at: str) -> float:
+        """Return the "ttft", "tpot" or "e2e" in milliseconds, at the mean or at a percentile."""
+        return float(getattr(self, f"{name}_ms")) if at == "mean" else self.percentiles[name][at]
+
 
 class TargetCheck(_Part):
-    """One target against its prediction."""
+    """One target against its prediction; `at` says whether both are means or a percentile of requests."""
 
     name: str
     unit: str
+    at: str = "mean"
     target: float
     predicted: float
     holds: bool

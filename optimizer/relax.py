@@ -157,10 +157,12 @@ def _compromise(
 def _reached_ms(scenario: Scenario, answer: Answer, full: bool) -> dict[str, float]:
     """Return the latencies of an answer, in ms by name: at its traffic, or with every replica full."""
     done = answer.performance
+    reached = {name: done.latency_ms(name, scenario.targets.at) for name in LATENCIES}
     if not full:
-        return {"ttft": done.ttft_ms, "tpot": done.tpot_ms, "e2e": done.e2e_ms}
-    tpot = max(done.tpot_ms, done.saturation.tpot_ms)
-    return {"ttft": done.ttft_ms, "tpot": tpot, "e2e": done.ttft_ms + (scenario.workload.output_tokens - 1) * tpot}
+        return reached
+    tpot = max(reached["tpot"], done.saturation.tpot_ms)
+    whole = reached["ttft"] + (scenario.workload.output_tokens - 1) * tpot
+    return {"ttft": reached["ttft"], "tpot": tpot, "e2e": max(whole, reached["e2e"])}
 
 
 def _change(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> _Change | None:

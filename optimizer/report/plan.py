@@ -25,6 +25,7 @@ from optimizer.report.text import (
 )
 from optimizer.rules import get_rule
 
+LATENCY_NAMES = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "end to end"}
 CAUSES = {"kv_cache": "KV cache", "all_reduce": "all-reduce"}
 MOST_ALTERNATIVES = 12
 LEAST_SHOWN_MS = 0.005  # causes of a step below it would read as 0.00
@@ -116,15 +117,18 @@ def _print_performance(out: Console, plan: Plan) -> None:
     targets = {target.name: target for target in plan.targets}
     heading(out, "Predicted performance at this traffic (means)")
     table = make_table(("", "left"), ("predicted", "right"), ("target", "right"), ("", "left"))
-    for name, label in (("ttft", "time to first token"), ("tpot", "time per output token"), ("e2e", "end to end")):
+    for name, label in LATENCY_NAMES.items():
         target = targets.get(name)
         verdict = "" if target is None else "holds" if target.holds else "MISSED"
-        value = getattr(performance, f"{name}_ms")
-        table.add_row(label, milliseconds(value), milliseconds(target.target) if target else "-", verdict)
+        at = target.at if target is not None else "mean"
+        value = performance.latency_ms(name, at)
+        figures = milliseconds(value), milliseconds(target.target) if target else "-"
+        table.add_row(f"{label}, {at}" if at != "mean" else label, *figures, verdict)
     table.add_row("output tokens/s", count(performance.output_tokens_per_second), "-", "")
     table.add_row("requests/s", count(performance.requests_per_second), "-", "")
     table.add_row("utilization", share(performance.utilization), "-", "")
     out.print(table)
+    _print_percentiles(out, plan)
     step = ", ".join(
         f"{CAUSES.get(cause, cause)} {value:.2f}"
         for cause, value in performance.step_ms.items()
@@ -132,6 +136,22 @@ def _print_performance(out: Console, plan: Plan) -> None:
     )
     out.print(f"One decode step at {performance.requests_in_flight:.1f} requests in flight per replica, ms: {step}.")
     out.print(speed_basis(performance.basis, performance.error_band))
+
+
+def _print_percentiles(out: Console, plan: Plan) -> None:
+    """One line a latency, and what the percentiles take requests to be like."""
+    performance = plan.performance
+    if performance is None or not performance.percentiles:
+        return
+    levels = list(next(iter(performance.percentiles.values())))
+    said = [
+        f"{name.upper()} {' / '.join(milliseconds(value) for value in performance.percentiles[name].values())}"
+        for name in LATENCY_NAMES
+    ]
+    out.print(f"{' / '.join(levels)}: {', '.join(said)}.")
+    work = plan.scenario["workload"]
+    if not work["input_cv"] and not work["output_cv"]:
+        out.print("All requests are taken to be of one length; --input-cv 1 --output-cv 1 is more like chat.")
 
 
 def _print_alternatives(out: Console, alternatives: tuple[Alternative, ...]) -> None:

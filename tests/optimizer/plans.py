@@ -13,7 +13,8 @@ from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec, parse_config
 from catalogs.offers import OFFER_COLUMNS
 from optimizer.memory import MemoryPolicy, breakdown, footprint
-from optimizer.performance.latency import predict_closed_loop, predict_open_loop
+from optimizer.performance.latency import predict_closed_loop
+from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import (
     HOURS_PER_MONTH,
