@@ -84,6 +84,7 @@ class _Traffic:
         self.context = inputs + outputs / 2.0
         self.alone = speed.prefill_seconds(inputs)
         self.occupancy = speed.prefill_occupancy_seconds(inputs)
+        self.queued = QUEUED * speed.waves["prefill_queue"]
 
     def at(self, in_flight: Array) -> _Latency:
         """Return the latencies with `in_flight` requests (at least 1) on each replica."""
@@ -93,8 +94,24 @@ class _Traffic:
         tpot = step * (1.0 + ahead)
         # A request that arrives among others waits out half a running step, and its own step carries their tokens too.
         lead = self.alone + LANDING_STEPS * tpot * others / (others + 1.0)
-        queued = self.occupancy * ahead * QUEUED
+        queued = self.occupancy * ahead * np.minimum(self.queued, 1.0)
         return _Latency(lead=lead, queued=queued, tpot=tpot, e2e=lead + queued + self.further * tpot)
+
+    def in_step(self, in_flight: Array, waves: Array, spread: Array) -> _Latency:
+        """Return the latencies when clients wait for this share of all prefills before their first token."""
+        steady = self.at(in_flight)
+        if not waves.any():
+            return steady
+        least = self.speed.decode_step_seconds(in_flight, self.context) * self.decodes
+        others = (in_flight - 1.0) * self.occupancy
+        apart = np.maximum(spread * self.further * least, 1e-9)
+        waited = waves * others / (1.0 + others / apart)
+        # Longer queues than one behind all others are met where clients are in step, and cost no throughput elsewhere.
+        ahead = others / np.maximum(self.further * least + self.occupancy, 1e-12)
+        longer = self.occupancy * ahead * np.maximum(self.queued - 1.0, 0.0)
+        tpot = np.maximum(steady.tpot - waited / np.maximum(self.further, 1.0), np.minimum(least, steady.tpot))
+        queued = steady.queued + longer + waited
+        return _Latency(steady.lead, queued, tpot, steady.lead + queued + self.further * tpot)
 
     def rate(self, in_flight: Array, latency: _Latency) -> Array:
         """Requests per second when `in_flight` requests each stay for their end-to-end time (Little's law)."""
@@ -102,22 +119,36 @@ class _Traffic:
 
 
 def predict_closed_loop(
-    speed: SpeedModel, concurrency: npt.ArrayLike, input_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike
+    speed: SpeedModel,
+    concurrency: npt.ArrayLike,
+    input_tokens: npt.ArrayLike,
+    output_tokens: npt.ArrayLike,
+    *,
+    waves: npt.ArrayLike = 0.0,
+    spread: npt.ArrayLike = np.inf,
 ) -> Prediction:
     """Return what each replica does with a fixed number of requests always in flight.
+
+    Clients that all send requests of one length keep in step: they finish together, and their next prompts arrive
+    together. Time that others would have added to each token is then waited before the first one; the end-to-end time
+    stays the same.
 
     Args:
         speed: the table of replicas.
         concurrency: requests in flight per replica (at least 1), a number or one per replica.
         input_tokens: prompt tokens of a request (at least 1), a number or one per replica.
         output_tokens: generated tokens of a request (at least 1), likewise.
+        waves: share of the other requests' prefills that one waits for because clients are in step: 0 where lengths
+            differ, as in real traffic; a number or one per replica (`SpeedModel.waves` has those of benchmarks).
+        spread: by what share of its decoding a request's end is early or late: clients fall out of step when the
+            prefills of all take longer than that; infinite where all are of one length.
 
     Raises:
         ValueError: a length is below 1.
     """
     traffic = _Traffic(speed, input_tokens, output_tokens)
     in_flight = np.maximum(_column(speed, concurrency), 1.0)
-    latency = traffic.at(in_flight)
+    latency = traffic.in_step(in_flight, _column(speed, waves), _column(speed, spread))
     rate = traffic.rate(in_flight, latency)
     return Prediction(
         ttft_s=latency.lead + latency.queued,
@@ -136,9 +167,9 @@ def max_concurrency(
     input_tokens: npt.ArrayLike,
     output_tokens: npt.ArrayLike,
     *,
-    ttft_target_s: float | None = None,
+    ttft_target_s: npt.ArrayLike | None = None,
     tpot_target_s: npt.ArrayLike | None = None,
-    e2e_target_s: float | None = None,
+    e2e_target_s: npt.ArrayLike | None = None,
 ) -> Integers:
     """Return the largest number of requests in flight, at most `cap`, at which the mean targets hold.
 
