@@ -37,6 +37,8 @@ app = typer.Typer(
 )
 catalog_app = typer.Typer(help="List what the catalog holds.", no_args_is_help=True)
 app.add_typer(catalog_app, name="catalog")
+validate_app = typer.Typer(help="Compare predictions with what was measured.", no_args_is_help=True)
+app.add_typer(validate_app, name="validate")
 
 TRAFFIC, TARGETS, LIMITS, MEMORY, PRICES, OUTPUT = (
     "Traffic",
@@ -167,6 +169,16 @@ def solve(
     ttft_ms: Annotated[Text, _target("--ttft-ms", "Time to first token.")] = None,
     tpot_ms: Annotated[Text, _target("--tpot-ms", "Time per output token.")] = None,
     e2e_ms: Annotated[Text, _target("--e2e-ms", "Arrival to last token.")] = None,
+    confidence: Annotated[
+        Text,
+        _option(
+            "--confidence",
+            help="Probability with which each target has to hold, as in 0.9.",
+            metavar="SHARE",
+            default="the prediction itself has to meet it",
+            panel=TARGETS,
+        ),
+    ] = None,
     gpu: Annotated[Texts, _limit("--gpu", "Only these GPU types.")] = None,
     exclude_gpu: Annotated[Texts, _limit("--exclude-gpu", "Never these GPU types.")] = None,
     provider: Annotated[Texts, _limit("--provider", "Only these providers.")] = None,
@@ -419,6 +431,58 @@ def catalog_offers(
     flags = read_flags(OffersFlags, {"as_of": as_of, "limit": limit})
     table = catalog.offers(match, provider, gpu, term, region, flags.as_of, tuple(offers_file or ()))
     catalog.print_table(table, json=json, csv=csv, limit=flags.limit)
+
+
+@validate_app.command("speed", epilog=EPILOG)
+def validate_speed(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measured serving runs, a row each.")],
+    out: Annotated[
+        Path | None,
+        _option("--out", help="Write the rows with the predictions added.", metavar="OUT.csv", panel=OUTPUT),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        _option("--plot", help="Draw predicted against measured (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Predict TTFT, TPOT and throughput of each run, and compare with what was measured."""
+    from optimizer.validate import speed, speed_report  # noqa: PLC0415
+
+    found, result = speed.validate_speed(file)
+    if out is not None:
+        speed.write_predicted(result, out)
+    if plot is not None:
+        speed_report.plot_speed(result, plot)
+    if json:
+        _print_json(found)
+    else:
+        speed_report.print_speed_validation(found)
+
+
+@validate_app.command("decisions", epilog=EPILOG)
+def validate_decisions(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measured serving runs, a row each.")],
+    prices: Annotated[
+        Path | None,
+        _option(
+            "--prices",
+            help="CSV with columns gpu, usd_per_gpu_hour.",
+            metavar="PRICES.csv",
+            default="the catalog's cheapest on-demand price of each GPU",
+            panel=PRICES,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compare the layouts that predictions choose with those that measurements choose."""
+    from optimizer.validate import speed_decisions, speed_report  # noqa: PLC0415
+
+    found = speed_decisions.validate_decisions(file, speed_decisions.gpu_prices(prices))
+    if json:
+        _print_json(found)
+    else:
+        speed_report.print_decisions(found)
 
 
 def _print_json(result: Any) -> None:

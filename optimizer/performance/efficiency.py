@@ -1,8 +1,9 @@
 """Efficiencies: the few fitted coefficients between a data sheet's peak and what serving engines reach.
 
 A coefficient of a run is a value that all runs share times one factor for each level that applies to it: its GPU
-family, its GPU, its engine, its engine's era, the model's architecture, and some pairs of them. Factors are fitted together and
-held near 1 by priors, so a level that was never measured has the factor 1 and costs nothing but certainty.
+family, its GPU, its engine, its engine's era and release, the model's architecture, and some pairs of them. Factors are
+fitted together and held near 1 by priors, so a level that was never measured has the factor 1: that costs nothing but
+certainty.
 
 They live in data/efficiency.toml, written by calibration/fit_efficiency.py from measured runs.
 """

@@ -1,8 +1,8 @@
 """What the fit may move: the coefficients that all runs share, and a factor for each level of each run's setting.
 
 Priors and spreads are natural logarithms. They come from data sheets and operator timings (matrix products reach 0.7
-to 0.8 of a 16-bit peak and of bandwidth, grouped ones 0.2 to 0.5) and from how alike levels of one kind turned out to be on
-cells held out of the fit.
+to 0.8 of a 16-bit peak and of bandwidth, grouped ones 0.2 to 0.5) and from how alike levels of one kind turned out to
+be on cells held out of the fit.
 """
 
 from __future__ import annotations
