@@ -69,10 +69,21 @@ def least_memory_share(frame: pd.DataFrame, memory: Memory) -> Floats:
     return np.asarray(asked.need / asked.available)
 
 
-def latency_targets_s(scenario: Scenario) -> dict[str, float]:
-    """Return the latency targets that are asked for, in seconds by name."""
+def latency_factors(scenario: Scenario, speed: SpeedModel) -> dict[str, Floats]:
+    """Return per latency and row what a prediction is multiplied by before it is held against its target.
+
+    1, or what the latency stays below with the probability that the scenario asks for.
+    """
+    asked = scenario.targets.confidence
+    if asked is None:
+        return dict.fromkeys(LATENCIES, np.ones(speed.rows))
+    return {name: speed.at_confidence(name, asked) for name in LATENCIES}
+
+
+def latency_targets_s(scenario: Scenario, factors: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the targets that are asked for, in seconds by name, as predictions have to meet them: one value a row."""
     asked = {name: getattr(scenario.targets, f"{name}_ms") for name in LATENCIES}
-    return {name: target / 1e3 for name, target in asked.items() if target is not None}
+    return {name: target / 1e3 / factors[name] for name, target in asked.items() if target is not None}
 
 
 def variability(work: Workload) -> Variability:
@@ -108,8 +119,8 @@ def fill_capacity(
     Columns added: `concurrency`, the most requests it may run at once; `capacity`, the traffic it carries in the
     workload's own unit (requests/s, requests in flight, or output tokens/s), 0 where a rule is broken;
     `memory_concurrency`, what memory alone would hold; `alone_ttft_s`, `alone_tpot_s`, `alone_e2e_s`, the latencies
-    of a request that has the replica for itself, which no traffic can improve on; and in `broken` the bits of memory
-    and targets.
+    of a request that has the replica for itself, which no traffic can improve on (at the confidence asked for); and in
+    `broken` the bits of memory and targets.
 
     Args:
         frame: alive candidates.
@@ -117,7 +128,8 @@ def fill_capacity(
         scenario: the question.
         memory: memory settings to use instead of the scenario's.
     """
-    work, targets = scenario.workload, latency_targets_s(scenario)
+    work, factors = scenario.workload, latency_factors(scenario, speed)
+    targets = latency_targets_s(scenario, factors)
     by_memory = memory_concurrency(frame, memory or scenario.memory)
     alone = _at_target(speed, 1.0, scenario)
     broken = frame["broken"].to_numpy() & ~bit("vram_headroom", *LATENCIES)
@@ -136,9 +148,9 @@ def fill_capacity(
         memory_concurrency=by_memory,
         concurrency=limit,
         capacity=_capacity(speed, scenario, limit, targets),
-        alone_ttft_s=alone["ttft"],
-        alone_tpot_s=alone["tpot"],
-        alone_e2e_s=alone["e2e"],
+        alone_ttft_s=alone["ttft"] * factors["ttft"],
+        alone_tpot_s=alone["tpot"] * factors["tpot"],
+        alone_e2e_s=alone["e2e"] * factors["e2e"],
         broken=broken,
     )
 
@@ -149,18 +161,18 @@ def with_capacity(frame: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: replicas[name].to_numpy()[of_row] for name in FILLED})
 
 
-def _tpot_at_limit_s(targets: dict[str, float], alone: dict[str, Floats], work: Workload) -> Floats:
+def _tpot_at_limit_s(targets: dict[str, Floats], alone: dict[str, Floats], work: Workload) -> Floats:
     """Return the time per token that the concurrency limit may reach: the target, and what end-to-end time leaves.
 
     Only waiting comes on top of a request's own prefill, and how much of that there is depends on the traffic.
     """
-    most = np.full(len(alone["ttft"]), targets.get("tpot", np.inf))
+    most = targets.get("tpot", np.full(len(alone["ttft"]), np.inf))
     if "e2e" in targets and work.output_tokens > 1:
         most = np.minimum(most, (targets["e2e"] - alone["ttft"]) / (work.output_tokens - 1))
     return most
 
 
-def _most_in_flight(speed: SpeedModel, cap: Ints, scenario: Scenario, targets: dict[str, float]) -> Ints:
+def _most_in_flight(speed: SpeedModel, cap: Ints, scenario: Scenario, targets: dict[str, Floats]) -> Ints:
     """Return the most requests, at most `cap`, that may always be in flight within the targets, waiting included."""
     low, high = np.zeros_like(cap), np.maximum(cap, 0)
     while targets and (low < high).any():
@@ -171,15 +183,16 @@ def _most_in_flight(speed: SpeedModel, cap: Ints, scenario: Scenario, targets: d
     return high
 
 
-def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:
+def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats]) -> Floats:
     """Return the traffic a replica carries at this limit, in the workload's unit; 0 where it runs none."""
     able = np.nonzero(limit > 0)[0]
     carried = np.zeros(len(limit))
-    carried[able] = _carried(speed.take(able), scenario, limit[able], targets)
+    of_able = {name: target[able] for name, target in targets.items()}
+    carried[able] = _carried(speed.take(able), scenario, limit[able], of_able)
     return carried
 
 
-def _carried(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:
+def _carried(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats]) -> Floats:
     work, share = scenario.workload, scenario.max_utilization
     lengths = work.input_tokens, work.output_tokens
     if work.kind == "request_rate":

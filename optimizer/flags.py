@@ -30,6 +30,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "ttft_ms": ("targets", "ttft_ms"),
     "tpot_ms": ("targets", "tpot_ms"),
     "e2e_ms": ("targets", "e2e_ms"),
+    "confidence": ("targets", "confidence"),
     "gpu": ("limits", "gpus"),
     "exclude_gpu": ("limits", "exclude_gpus"),
     "provider": ("limits", "providers"),

@@ -17,6 +17,7 @@ from catalogs.gpus import get_gpu
 from optimizer.errors import ScenarioError
 from optimizer.fields import (
     Cap,
+    Confidence,
     Count,
     Day,
     Days,
@@ -110,12 +111,15 @@ class Targets(Part):
         ttft_ms: time to first token, waiting included.
         tpot_ms: time per output token after the first.
         e2e_ms: from arrival to the last token.
+        confidence: the probability with which each target has to hold, given how far off predictions are; the
+            prediction itself has to meet the target when not given.
     """
 
     at: Literal["mean", "p50", "p90", "p95", "p99"] = "mean"
     ttft_ms: Milliseconds | None = None
     tpot_ms: Milliseconds | None = None
     e2e_ms: Milliseconds | None = None
+    confidence: Confidence | None = None
 
 
 class Quota(Part):

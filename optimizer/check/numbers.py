@@ -182,6 +182,10 @@ def _speed_adds_up(audit: Audit, said: Performance) -> Iterator[str]:
         "tpot_ms": predicted.full_tpot_s * 1e3,
     }
     yield from _differences("performance.saturation", said.saturation, at_limit, SPEED_TOLERANCE)
+    for name in ("ttft", "tpot", "e2e"):
+        value, low, high = (getattr(said, f"{name}_ms{end}") for end in ("", "_low", "_high"))
+        if not low <= value <= high:
+            yield f"performance.{name}_ms {value:.6g} lies outside its interval of {low:.6g} to {high:.6g}"
     for index, (name, levels) in enumerate(said.percentiles.items()):
         for level, figure in levels.items():
             value = predicted.at(level)[index] * 1e3
@@ -206,8 +210,12 @@ def _targets_agree(audit: Audit) -> Iterator[str]:
             yield f"target {target.name} is held at {target.at}, the question asks for {audit.scenario.targets.at}"
         elif audit.performance is not None and target.predicted != audit.performance.latency_ms(target.name, target.at):
             yield f"target {target.name} is held against {target.predicted}, not against the prediction"
-        if target.holds != (target.predicted <= target.target):
-            yield f"target {target.name}: {target.predicted} against {target.target} is called {target.holds}"
+        if target.holds != (target.at_confidence <= target.target * (1 + TOLERANCE)):
+            yield f"target {target.name}: {target.at_confidence} against {target.target} is called {target.holds}"
+        if audit.predicted is not None:
+            sure = target.predicted * getattr(audit.predicted, f"sure_{target.name}")
+            if not close(target.at_confidence, sure, SPEED_TOLERANCE):
+                yield f"target {target.name} is held against {target.at_confidence} at its confidence, not {sure}"
 
 
 def _differences(what: str, said: object, expected: dict[str, float], tolerance: float = TOLERANCE) -> Iterator[str]:

@@ -20,7 +20,7 @@ from optimizer.plan import Layout
 from optimizer.scenario import Scenario
 
 Floats = NDArray[np.float64]
-
+LATENCIES = ("ttft", "tpot", "e2e")
 _COLUMNS = ("gpu", "weights", "kv_cache", "tp", "pp", "ep", "attention_dp", "gpus_per_node", "fabric", "scale_up_gpus")
 
 
@@ -35,6 +35,7 @@ class Prediction:
         output_tokens_per_s: of the whole deployment at the traffic.
         prefill_s: time to first token of a request that is alone: the least there can be.
         full_tpot_s, full_tokens_per_s: of one replica at its concurrency limit.
+        sure_ttft, sure_tpot, sure_e2e: factors on latencies to hold with the probability asked for; 1 when none is.
         percentiles: TTFT, TPOT and end-to-end time by percentile, in seconds.
     """
 
@@ -47,6 +48,9 @@ class Prediction:
     prefill_s: float
     full_tpot_s: float
     full_tokens_per_s: float
+    sure_ttft: float
+    sure_tpot: float
+    sure_e2e: float
     percentiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict, kw_only=True)
 
     def at(self, level: str) -> tuple[float, ...]:
@@ -83,6 +87,8 @@ def predict(scenario: Scenario, model: ModelSpec, layouts: Sequence[Layout]) -> 
     alone = speed.prefill_seconds(work.input_tokens)
     columns = [now.ttft_s, now.tpot_s, now.e2e_s, now.in_flight, used, tokens]
     columns += [alone, full.tpot_s, full.output_tokens_per_second]
+    asked = scenario.targets.confidence
+    columns += [np.ones(len(layouts)) if asked is None else speed.at_confidence(name, asked) for name in LATENCIES]
     return [
         Prediction(*values, percentiles={level: triples[row] for level, triples in by_level.items()})
         for row, values in enumerate(_rows(columns))

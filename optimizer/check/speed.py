@@ -11,25 +11,28 @@ def ttft(audit: Audit) -> Iterator[str]:
     """Time to first token at the traffic, waiting included, at the mean or the percentile asked for."""
     target, predicted = audit.scenario.targets.ttft_ms, audit.predicted
     if target is not None and predicted is not None:
-        yield from _over("time to first token", predicted.at(_level(audit))[0], target, _at_traffic(audit))
+        latest = predicted.at(_level(audit))[0] * predicted.sure_ttft
+        yield from _over("time to first token", latest, target, _at_traffic(audit))
 
 
 def tpot(audit: Audit) -> Iterator[str]:
     """Time per output token: as asked for at the traffic, the mean at the concurrency limit."""
     target, predicted = audit.scenario.targets.tpot_ms, audit.predicted
     if target is not None and predicted is not None:
-        yield from _over("time per output token", predicted.at(_level(audit))[1], target, _at_traffic(audit))
-        yield from _over("time per output token", predicted.full_tpot_s, target, _at_limit(audit))
+        slowest = predicted.at(_level(audit))[1] * predicted.sure_tpot
+        yield from _over("time per output token", slowest, target, _at_traffic(audit))
+        yield from _over("time per output token", predicted.full_tpot_s * predicted.sure_tpot, target, _at_limit(audit))
 
 
 def e2e(audit: Audit) -> Iterator[str]:
     """Time from arrival to the last token at the traffic, as asked for, and without waiting at the limit, the mean."""
     target, predicted = audit.scenario.targets.e2e_ms, audit.predicted
     if target is not None and predicted is not None:
-        yield from _over("end-to-end time", predicted.at(_level(audit))[2], target, _at_traffic(audit))
+        longest = predicted.at(_level(audit))[2] * predicted.sure_e2e
+        yield from _over("end-to-end time", longest, target, _at_traffic(audit))
         further = audit.scenario.workload.output_tokens - 1
         least = predicted.prefill_s + further * predicted.full_tpot_s
-        yield from _over("end-to-end time without waiting", least, target, _at_limit(audit))
+        yield from _over("end-to-end time without waiting", least * predicted.sure_e2e, target, _at_limit(audit))
 
 
 def traffic(audit: Audit) -> Iterator[str]:

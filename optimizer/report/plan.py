@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.padding import Padding
 
-from optimizer.plan import Alternative, Plan
+from optimizer.plan import Alternative, Plan, TargetCheck
 from optimizer.report.text import (
     amount_of,
     bullet,
@@ -116,17 +116,22 @@ def _print_performance(out: Console, plan: Plan) -> None:
         return
     targets = {target.name: target for target in plan.targets}
     heading(out, "Predicted performance at this traffic (means)")
-    table = make_table(("", "left"), ("predicted", "right"), ("target", "right"), ("", "left"))
+    table = make_table(
+        ("", "left"), ("predicted", "right"), ("80% of runs", "right"), ("target", "right"), ("", "left")
+    )
     for name, label in LATENCY_NAMES.items():
         target = targets.get(name)
-        verdict = "" if target is None else "holds" if target.holds else "MISSED"
         at = target.at if target is not None else "mean"
+        mean, low, high = (getattr(performance, f"{name}_ms{end}") for end in ("", "_low", "_high"))
         value = performance.latency_ms(name, at)
-        figures = milliseconds(value), milliseconds(target.target) if target else "-"
-        table.add_row(f"{label}, {at}" if at != "mean" else label, *figures, verdict)
-    table.add_row("output tokens/s", count(performance.output_tokens_per_second), "-", "")
-    table.add_row("requests/s", count(performance.requests_per_second), "-", "")
-    table.add_row("utilization", share(performance.utilization), "-", "")
+        factor = value / mean if mean > 0.0 else 1.0
+        asked = milliseconds(target.target) if target else "-"
+        between = f"{milliseconds(low * factor)} - {milliseconds(high * factor)}"
+        row = f"{label}, {at}" if at != "mean" else label
+        table.add_row(row, milliseconds(value), between, asked, _verdict(target))
+    table.add_row("output tokens/s", count(performance.output_tokens_per_second), "", "-", "")
+    table.add_row("requests/s", count(performance.requests_per_second), "", "-", "")
+    table.add_row("utilization", share(performance.utilization), "", "-", "")
     out.print(table)
     _print_percentiles(out, plan)
     step = ", ".join(
@@ -136,6 +141,14 @@ def _print_performance(out: Console, plan: Plan) -> None:
     )
     out.print(f"One decode step at {performance.requests_in_flight:.1f} requests in flight per replica, ms: {step}.")
     out.print(speed_basis(performance.basis, performance.error_band))
+
+
+def _verdict(target: TargetCheck | None) -> str:
+    """Say whether a target holds, and how surely where its interval reaches over it."""
+    if target is None:
+        return ""
+    said = "holds" if target.holds else "MISSED"
+    return f"{said}, a close call: {target.probability:.0%} sure" if target.close_call else said
 
 
 def _print_percentiles(out: Console, plan: Plan) -> None:

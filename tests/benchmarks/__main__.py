@@ -1,7 +1,7 @@
 """Print the figures of speed and growth that the documentation states; asserts nothing about time.
 
-    python -m tests.benchmarks            every figure
-    python -m tests.benchmarks warm       one of them: help, cold, warm, offers
+python -m tests.benchmarks            every figure
+python -m tests.benchmarks warm       one of them: help, cold, warm, offers
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def measure_cold() -> None:
     """A cold solve on the whole bundled catalog, as a ratio to importing pandas and OR-Tools."""
     cold = seconds_of([sys.executable, "-m", "optimizer.cli", "solve", str(EXAMPLE), "--json"])
     imports = seconds_of([sys.executable, "-c", BASELINE])
-    print(f"cold:   solve {cold * 1e3:.0f} ms / imports {imports * 1e3:.0f} ms = {cold / imports:.2f} (aim: at most 1.6)")
+    print(
+        f"cold:   solve {cold * 1e3:.0f} ms / imports {imports * 1e3:.0f} ms = {cold / imports:.2f} (aim: at most 1.6)"
+    )
 
 
 def measure_warm() -> None:

@@ -160,7 +160,7 @@ def test_a_higher_percentile_burst_or_spread_never_serves_more(speed: SpeedModel
 def test_percentiles_rise_with_their_level_and_with_load(
     rate: float, more: float, slots: int, inputs: int, outputs: int, burst: float, cv: float, speed: SpeedModel
 ) -> None:
-    """p50 <= p90 <= p95 <= p99, none is NaN or negative, and high ones do not fall by more than a tenth as load grows."""
+    """p50 <= p90 <= p95 <= p99, none is negative, and high ones do not fall by more than a tenth as load grows."""
     vary = Variability(burst, cv, cv)
     calm, busy = (
         predict_open_loop(speed, r, slots, inputs, outputs, vary=vary, levels=PERCENTILES) for r in (rate, rate + more)
