@@ -181,9 +181,7 @@ def main() -> None:
         print(covered_by(rows, residuals, bands).round(2).to_string())
 
     parameters = fit.solve(np.ones(len(rows), dtype=np.bool_), weight)
-    # What is said of fresh cells above is from bands without them; the data file's have them as well.
     both = np.where(np.isfinite(on_fresh), on_fresh, unseen)
-    bands = intervals(rows, both)
     measured = {
         "gpu": sorted(rows["gpu"].unique()),
         "model": sorted(set(architectures)),

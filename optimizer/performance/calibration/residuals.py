@@ -16,6 +16,9 @@ Interval = tuple[float, float]
 
 REGIMES = {FULL_LOAD: "full", STATIC: "static"}
 FEW = 40  # runs of a group below which it borrows from all kinds of models and batches
+# The terms were chosen by what they left out of fold, which flatters them: with this factor on the logarithms 74% of
+# the runs of fresh cells lie in their interval in TPOT (66% without it), and 80% in TTFT and end-to-end time.
+OPTIMISM = 1.2
 NARROWEST = 0.02  # repeats of one run differ by about a percent
 
 
@@ -28,7 +31,7 @@ def groups_of(rows: pd.DataFrame) -> Strings:
 
 
 def intervals(rows: pd.DataFrame, residuals: Array) -> dict[str, Interval]:
-    """Return {"regime kind batch quantity": 10% and 90% quantiles of log(measured / predicted)}.
+    """Return {"regime kind batch quantity": 10% and 90% quantiles of log(measured / predicted), times OPTIMISM}.
 
     Cells count alike, whatever their size: runs of one cell are off together. Groups with few runs take the quantiles
     of the regime, and then of all runs.
@@ -43,7 +46,7 @@ def intervals(rows: pd.DataFrame, residuals: Array) -> dict[str, Interval]:
             choices = (group == name, regime == name.split(" ")[0], np.ones(len(rows), dtype=np.bool_))
             used = next(mask & known for mask in choices if (mask & known).sum() >= FEW or mask.all())
             low, high = (weighted_quantile(off[used, column], weight[used], share) for share in (1.0 - UPPER, UPPER))
-            found[f"{name} {quantity}"] = (min(low, -NARROWEST), max(high, NARROWEST))
+            found[f"{name} {quantity}"] = (min(low * OPTIMISM, -NARROWEST), max(high * OPTIMISM, NARROWEST))
     return found
 
 
