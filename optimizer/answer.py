@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec
-from optimizer.capacity import memory_policy
+from optimizer.capacity import LATENCIES, always_in_flight, latency_factors, memory_policy, variability
 from optimizer.choices import MICRO
 from optimizer.fit import memory_use
+from optimizer.performance.distributions import PERCENTILES
 from optimizer.performance.efficiency import tpot_error
-from optimizer.performance.latency import Prediction, predict_closed_loop, predict_open_loop
+from optimizer.performance.intervals import latencies_ms, probability_below
+from optimizer.performance.latency import Prediction
+from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import HOURS_PER_MONTH, Cost, Layout, MemoryUse, Performance, Saturation, TargetCheck
 from optimizer.replica import Replica
@@ -30,13 +33,17 @@ ROUNDING = 1 + 1e-6  # a target met to the last digit of a bisection is met
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One layout with all that is said of it."""
+    """One layout with all that is said of it.
+
+    `factors` are what latencies are multiplied by to hold with the probability asked for (see `latency_factors`).
+    """
 
     layout: Layout
     cost: Cost
     memory: MemoryUse
     performance: Performance
     targets: tuple[TargetCheck, ...]
+    factors: Mapping[str, float]
 
 
 def answers(
@@ -65,13 +72,15 @@ def answers(
     for position, (row, offer) in enumerate(zip(rows.to_dict("records"), rented, strict=True)):
         layout = _layout(row, offer)
         performance = _performance(scenario, layout, speeds, position)
+        factors = {name: float(speeds.factors[name][position]) for name in LATENCIES}
         found.append(
             Answer(
                 layout=layout,
                 cost=_cost(layout, performance),
                 memory=_memory(scenario, model, layout, memory or scenario.memory),
                 performance=performance,
-                targets=_targets(scenario, performance),
+                targets=_targets(scenario, performance, factors),
+                factors=factors,
             )
         )
     return found
@@ -86,24 +95,29 @@ class _Speeds:
     utilization: Floats
     step_s: dict[str, Floats]
     kind: NDArray[np.str_]
+    latencies_ms: list[dict[str, float]]
+    factors: dict[str, Floats]
 
 
 def _speeds(scenario: Scenario, rows: pd.DataFrame, speed: SpeedModel) -> _Speeds:
     work = scenario.workload
     limit, count = rows["concurrency"].to_numpy(dtype=np.float64), rows["replicas"].to_numpy()
-    saturated = predict_closed_loop(speed, limit, work.input_tokens, work.output_tokens)
+    saturated = always_in_flight(speed, limit, scenario)
     if work.kind == "request_rate":
-        now = predict_open_loop(speed, work.demand / count, limit, work.input_tokens, work.output_tokens)
+        lengths = work.input_tokens, work.output_tokens
+        rates = work.demand / count
+        now = predict_open_loop(speed, rates, limit, *lengths, vary=variability(work), levels=PERCENTILES)
         utilization = now.utilization
     elif work.kind == "concurrency":
         in_flight = np.ceil(work.demand / count)
-        now = predict_closed_loop(speed, in_flight, work.input_tokens, work.output_tokens)
+        now = always_in_flight(speed, in_flight, scenario, PERCENTILES)
         utilization = in_flight / limit
     else:
-        now = saturated
+        now = always_in_flight(speed, limit, scenario, PERCENTILES)
         utilization = work.demand / (count * saturated.output_tokens_per_second)
     step_s = speed.decode_terms(np.maximum(now.in_flight, 1.0), work.input_tokens + work.output_tokens / 2)
-    return _Speeds(now, saturated, utilization, step_s, speed.kind)
+    latencies = [latencies_ms(speed, now, row) for row in range(speed.rows)]
+    return _Speeds(now, saturated, utilization, step_s, speed.kind, latencies, latency_factors(scenario, speed))
 
 
 def _layout(row: Mapping[Hashable, Any], offer: Mapping[Hashable, Any]) -> Layout:
@@ -147,9 +161,11 @@ def _performance(scenario: Scenario, layout: Layout, speeds: _Speeds, position: 
     else:
         requests_per_s = work.demand / work.output_tokens
     return Performance(
-        ttft_ms=float(now.ttft_s[position]) * 1e3,
-        tpot_ms=float(now.tpot_s[position]) * 1e3,
-        e2e_ms=float(now.e2e_s[position]) * 1e3,
+        **speeds.latencies_ms[position],
+        percentiles={
+            name: {level: float(now.at(level)[index][position]) * 1e3 for level in PERCENTILES}
+            for index, name in enumerate(LATENCIES)
+        },
         output_tokens_per_second=requests_per_s * work.output_tokens,
         requests_per_second=requests_per_s,
         requests_in_flight=float(now.in_flight[position]),
@@ -191,15 +207,28 @@ def _memory(scenario: Scenario, model: ModelSpec, layout: Layout, memory: Memory
     return memory_use(replica, tokens, requests, memory_policy(memory), memory.max_batched_tokens)
 
 
-def _targets(scenario: Scenario, performance: Performance) -> tuple[TargetCheck, ...]:
+def _targets(scenario: Scenario, performance: Performance, factors: Mapping[str, float]) -> tuple[TargetCheck, ...]:
     checks = []
-    for name in ("ttft", "tpot", "e2e"):
+    at = scenario.targets.at
+    for name in LATENCIES:
         target = getattr(scenario.targets, f"{name}_ms")
         if target is not None:
-            predicted = getattr(performance, f"{name}_ms")
+            mean, high = getattr(performance, f"{name}_ms"), getattr(performance, f"{name}_ms_high")
+            predicted = performance.latency_ms(name, at)
+            # A percentile is as far off as its mean, in proportion.
+            high *= predicted / mean if mean > 0.0 else 1.0
+            sure = predicted * factors[name]
             checks.append(
                 TargetCheck(
-                    name=name, unit="ms", target=target, predicted=predicted, holds=predicted <= target * ROUNDING
+                    name=name,
+                    unit="ms",
+                    at=at,
+                    target=target,
+                    predicted=predicted,
+                    at_confidence=sure,
+                    holds=sure <= target * ROUNDING,
+                    probability=probability_below(target, predicted, high),
+                    close_call=high > target,
                 )
             )
     return tuple(checks)

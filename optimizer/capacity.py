@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from numpy.typing import NDArray
 
 from optimizer.memory import MemoryPolicy, concurrent_requests
 from optimizer.memory.policy import demand
-from optimizer.performance.latency import Prediction, max_arrival_rate, max_concurrency, predict_closed_loop
+from optimizer.performance.distributions import Level
+from optimizer.performance.latency import Prediction, max_concurrency, predict_closed_loop
+from optimizer.performance.open_loop import Variability
+from optimizer.performance.operating_point import closed_loop_percentiles, max_arrival_rate
 from optimizer.performance.speed import SpeedModel
 from optimizer.rules import bit
 from optimizer.scenario import Memory, Scenario, Workload
@@ -71,10 +78,46 @@ def least_memory_share(frame: pd.DataFrame, memory: Memory) -> Floats:
     return np.asarray(asked.need / asked.available)
 
 
-def latency_targets_s(scenario: Scenario) -> dict[str, float]:
-    """Return the latency targets that are asked for, in seconds by name."""
+def latency_factors(scenario: Scenario, speed: SpeedModel) -> dict[str, Floats]:
+    """Return per latency and row what a prediction is multiplied by before it is held against its target.
+
+    1, or what the latency stays below with the probability that the scenario asks for.
+    """
+    asked = scenario.targets.confidence
+    if asked is None:
+        return dict.fromkeys(LATENCIES, np.ones(speed.rows))
+    return {name: speed.at_confidence(name, asked) for name in LATENCIES}
+
+
+def latency_targets_s(scenario: Scenario, factors: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the targets that are asked for, in seconds by name, as predictions have to meet them: one value a row."""
     asked = {name: getattr(scenario.targets, f"{name}_ms") for name in LATENCIES}
-    return {name: target / 1e3 for name, target in asked.items() if target is not None}
+    return {name: target / 1e3 / factors[name] for name, target in asked.items() if target is not None}
+
+
+def variability(work: Workload) -> Variability:
+    """Return how unlike the requests of a workload are."""
+    return Variability(work.burstiness, work.input_cv, work.output_cv)
+
+
+def always_in_flight(
+    speed: SpeedModel, requests: npt.ArrayLike, scenario: Scenario, levels: Sequence[Level] = ()
+) -> Prediction:
+    """Return what replicas do with so many requests always in flight on each, with these percentiles."""
+    work = scenario.workload
+    lengths = work.input_tokens, work.output_tokens
+    means = predict_closed_loop(speed, requests, *lengths)
+    if not levels:
+        return means
+    found = closed_loop_percentiles(speed, requests, *lengths, means, vary=variability(work), levels=levels)
+    return replace(means, percentiles=found)
+
+
+def _at_target(speed: SpeedModel, requests: npt.ArrayLike, scenario: Scenario) -> dict[str, Floats]:
+    """Return the latencies that targets are held against with so many requests always in flight, in s by name."""
+    level = scenario.targets.at
+    found = always_in_flight(speed, requests, scenario, () if level == "mean" else (level,))
+    return dict(zip(LATENCIES, found.at(level), strict=True))
 
 
 def fill_capacity(
@@ -85,8 +128,8 @@ def fill_capacity(
     Columns added: `concurrency`, the most requests it may run at once; `capacity`, the traffic it carries in the
     workload's own unit (requests/s, requests in flight, or output tokens/s), 0 where a rule is broken;
     `memory_concurrency`, what memory alone would hold; `alone_ttft_s`, `alone_tpot_s`, `alone_e2e_s`, the latencies
-    of a request that has the replica for itself, which no traffic can improve on; and in `broken` the bits of memory
-    and targets.
+    of a request that has the replica for itself, which no traffic can improve on (at the confidence asked for); and in
+    `broken` the bits of memory and targets.
 
     Args:
         frame: alive candidates.
@@ -94,13 +137,14 @@ def fill_capacity(
         scenario: the question.
         memory: memory settings to use instead of the scenario's.
     """
-    work, targets = scenario.workload, latency_targets_s(scenario)
+    work, factors = scenario.workload, latency_factors(scenario, speed)
+    targets = latency_targets_s(scenario, factors)
     by_memory = memory_concurrency(frame, memory or scenario.memory)
-    alone = predict_closed_loop(speed, 1.0, work.input_tokens, work.output_tokens)
+    alone = _at_target(speed, 1.0, scenario)
     broken = frame["broken"].to_numpy() & ~bit("vram_headroom", *LATENCIES)
     broken = broken | np.where(by_memory < 1, bit("vram_headroom"), 0)
     for name, target in targets.items():
-        broken = broken | np.where(getattr(alone, f"{name}_s") > target, bit(name), 0)
+        broken = broken | np.where(alone[name] > target, bit(name), 0)
 
     fits = (broken & bit("vram_headroom", *LATENCIES)) == 0
     cap = np.where(fits, np.minimum(by_memory, scenario.limits.max_concurrency_per_replica), 0)
@@ -108,16 +152,16 @@ def fill_capacity(
         speed, cap, work.input_tokens, work.output_tokens, tpot_target_s=_tpot_at_limit_s(targets, alone, work)
     )
     if work.kind == "output_tokens_per_second":
-        limit = _most_in_flight(speed, limit, work, targets)
+        limit = _most_in_flight(speed, limit, scenario, targets)
     if work.kind != "concurrency":
         limit = _of_most_use(speed, limit, work)
     return frame.assign(
         memory_concurrency=by_memory,
         concurrency=limit,
         capacity=_capacity(speed, scenario, limit, targets),
-        alone_ttft_s=alone.ttft_s,
-        alone_tpot_s=alone.tpot_s,
-        alone_e2e_s=alone.e2e_s,
+        alone_ttft_s=alone["ttft"] * factors["ttft"],
+        alone_tpot_s=alone["tpot"] * factors["tpot"],
+        alone_e2e_s=alone["e2e"] * factors["e2e"],
         broken=broken,
     )
 
@@ -150,24 +194,24 @@ def with_capacity(frame: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: replicas[name].to_numpy()[of_row] for name in FILLED})
 
 
-def _tpot_at_limit_s(targets: dict[str, float], alone: Prediction, work: Workload) -> Floats:
+def _tpot_at_limit_s(targets: dict[str, Floats], alone: dict[str, Floats], work: Workload) -> Floats:
     """Return the time per token that the concurrency limit may reach: the target, and what end-to-end time leaves.
 
     Only waiting comes on top of a request's own prefill, and how much of that there is depends on the traffic.
     """
-    most = np.full(len(alone.ttft_s), targets.get("tpot", np.inf))
+    most = targets.get("tpot", np.full(len(alone["ttft"]), np.inf))
     if "e2e" in targets and work.output_tokens > 1:
-        most = np.minimum(most, (targets["e2e"] - alone.ttft_s) / (work.output_tokens - 1))
+        most = np.minimum(most, (targets["e2e"] - alone["ttft"]) / (work.output_tokens - 1))
     return most
 
 
-def _most_in_flight(speed: SpeedModel, cap: Ints, work: Workload, targets: dict[str, float]) -> Ints:
+def _most_in_flight(speed: SpeedModel, cap: Ints, scenario: Scenario, targets: dict[str, Floats]) -> Ints:
     """Return the most requests, at most `cap`, that may always be in flight within the targets, waiting included."""
     low, high = np.zeros_like(cap), np.maximum(cap, 0)
     while targets and (low < high).any():
         middle = (low + high + 1) // 2
-        now = predict_closed_loop(speed, middle, work.input_tokens, work.output_tokens)
-        holds = np.all([getattr(now, f"{name}_s") <= target for name, target in targets.items()], axis=0)
+        now = _at_target(speed, middle, scenario)
+        holds = np.all([now[name] <= target for name, target in targets.items()], axis=0)
         low, high = np.where(holds, middle, low), np.where(holds, high, np.maximum(middle - 1, low))
     return high
 
@@ -206,21 +250,32 @@ def _rate(speed: SpeedModel, in_flight: Ints, work: Workload) -> Floats:
     return predict_closed_loop(speed, np.maximum(in_flight, 1), *lengths).requests_per_second
 
 
-def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:
+def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats]) -> Floats:
     """Return the traffic a replica carries at this limit, in the workload's unit; 0 where it runs none."""
     able = np.nonzero(limit > 0)[0]
     carried = np.zeros(len(limit))
-    carried[able] = _carried(speed.take(able), scenario, limit[able], targets)
+    of_able = {name: target[able] for name, target in targets.items()}
+    carried[able] = _carried(speed.take(able), scenario, limit[able], of_able)
     return carried
 
 
-def _carried(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, float]) -> Floats:
+def _carried(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats]) -> Floats:
     work, share = scenario.workload, scenario.max_utilization
     lengths = work.input_tokens, work.output_tokens
     if work.kind == "request_rate":
-        target_args = {f"{name}_target_s": target for name, target in targets.items()}
-        return max_arrival_rate(speed, limit, *lengths, max_utilization=share, **target_args)
+        return max_arrival_rate(
+            speed,
+            limit,
+            work.input_tokens,
+            work.output_tokens,
+            ttft_target_s=targets.get("ttft"),
+            tpot_target_s=targets.get("tpot"),
+            e2e_target_s=targets.get("e2e"),
+            max_utilization=share,
+            at=scenario.targets.at,
+            vary=variability(work),
+        )
     if work.kind == "concurrency":
         used = np.floor(limit * share * (1 + ROUNDING)).astype(np.int64)
-        return _most_in_flight(speed, used, work, targets).astype(np.float64)
+        return _most_in_flight(speed, used, scenario, targets).astype(np.float64)
     return predict_closed_loop(speed, limit, *lengths).output_tokens_per_second * share

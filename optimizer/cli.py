@@ -42,7 +42,7 @@ app.add_typer(validate_app, name="validate")
 
 TRAFFIC, TARGETS, LIMITS, MEMORY, PRICES, OUTPUT = (
     "Traffic",
-    "Latency targets (means)",
+    "Latency targets (means; --at for a percentile)",
     "What is allowed (repeat a flag, or join values by commas)",
     "Memory",
     "Prices",
@@ -114,6 +114,10 @@ Engine = Annotated[
         default="vllm", panel=MEMORY,
     ),
 ]  # fmt: skip
+OutCsv = Annotated[
+    Path | None,
+    _option("--out", help="Write the rows with the predictions added.", metavar="OUT.csv", panel=OUTPUT),
+]
 OffersFile = Annotated[
     list[Path] | None, _option("--offers-file", help="CSV of your own offers.", metavar="FILE", panel=PRICES)
 ]
@@ -164,9 +168,28 @@ def solve(
     context: Annotated[
         Text, _traffic("--context", "Longest context to keep memory for.", default="input + output")
     ] = None,
+    burstiness: Annotated[
+        Text, _traffic("--burstiness", "Squared variation of the times between arrivals: 1 Poisson.", "CV2", "1")
+    ] = None,
+    input_cv: Annotated[Text, _traffic("--input-cv", "Variation of prompt lengths; chat is near 1.", "CV", "0")] = None,
+    output_cv: Annotated[Text, _traffic("--output-cv", "Variation of answer lengths.", "CV", "0")] = None,
+    at: Annotated[
+        Text,
+        _option("--at", help="mean, p50, p90, p95, p99.", metavar="LEVEL", default="mean", panel=TARGETS),
+    ] = None,
     ttft_ms: Annotated[Text, _target("--ttft-ms", "Time to first token.")] = None,
     tpot_ms: Annotated[Text, _target("--tpot-ms", "Time per output token.")] = None,
     e2e_ms: Annotated[Text, _target("--e2e-ms", "Arrival to last token.")] = None,
+    confidence: Annotated[
+        Text,
+        _option(
+            "--confidence",
+            help="Probability with which each target has to hold, as in 0.9.",
+            metavar="SHARE",
+            default="the prediction itself has to meet it",
+            panel=TARGETS,
+        ),
+    ] = None,
     gpu: Annotated[Texts, _limit("--gpu", "Only these GPU types.")] = None,
     exclude_gpu: Annotated[Texts, _limit("--exclude-gpu", "Never these GPU types.")] = None,
     provider: Annotated[Texts, _limit("--provider", "Only these providers.")] = None,
@@ -326,6 +349,33 @@ def predict(
         print_speed(found)
 
 
+@app.command(epilog=EPILOG)
+def simulate(
+    plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed.")],
+    trace: Annotated[
+        str, _option("--trace", help="CSV of requests: arrival, input tokens, output tokens.", metavar="FILE")
+    ],
+    speedup: Annotated[
+        Text, _option("--speedup", help="Let requests arrive so many times as fast.", metavar="X", default="1")
+    ] = None,
+    limit: Annotated[Text, _option("--limit", help="Only the first requests.", metavar="N", default="all")] = None,
+    json: Json = False,
+) -> None:
+    """Replay a trace of requests on a plan: which targets hold, and how the closed form compares."""
+    values = {name: value for name, value in locals().items() if name != "json"}
+    from optimizer.flags import SimulateFlags, read_flags  # noqa: PLC0415
+    from optimizer.simulate import replay  # noqa: PLC0415
+
+    flags = read_flags(SimulateFlags, values)
+    found = replay(flags.plan, flags.trace, speedup=flags.speedup, limit=flags.limit)
+    if json:
+        _print_json(found)
+    else:
+        from optimizer.report.simulate import print_replay  # noqa: PLC0415
+
+        print_replay(found)
+
+
 def _replica(flags: ReplicaFlags) -> Replica:
     from catalogs.models import load_model  # noqa: PLC0415
     from optimizer.replica import name_replica  # noqa: PLC0415
@@ -400,10 +450,7 @@ def catalog_offers(
 @validate_app.command("memory", epilog=EPILOG)
 def validate_memory(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Reports, a row each, with their engine logs.")],
-    out: Annotated[
-        Path | None,
-        _option("--out", help="Write the rows with the predictions added.", metavar="OUT.csv", panel=OUTPUT),
-    ] = None,
+    out: OutCsv = None,
     json: Json = False,
 ) -> None:
     """Predict weights, KV tokens, concurrency and fit of each report, and compare with what the engine logged."""
@@ -416,6 +463,55 @@ def validate_memory(
         _print_json(found)
     else:
         print_validation(found)
+
+
+@validate_app.command("speed", epilog=EPILOG)
+def validate_speed(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measured serving runs, a row each.")],
+    out: OutCsv = None,
+    plot: Annotated[
+        Path | None,
+        _option("--plot", help="Draw predicted against measured (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Predict TTFT, TPOT and throughput of each run, and compare with what was measured."""
+    from optimizer.validate import speed, speed_report  # noqa: PLC0415
+
+    found, result = speed.validate_speed(file)
+    if out is not None:
+        speed.write_predicted(result, out)
+    if plot is not None:
+        speed_report.plot_speed(result, plot)
+    if json:
+        _print_json(found)
+    else:
+        speed_report.print_speed_validation(found)
+
+
+@validate_app.command("decisions", epilog=EPILOG)
+def validate_decisions(
+    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measured serving runs, a row each.")],
+    prices: Annotated[
+        Path | None,
+        _option(
+            "--prices",
+            help="CSV with columns gpu, usd_per_gpu_hour.",
+            metavar="PRICES.csv",
+            default="the catalog's cheapest on-demand price of each GPU",
+            panel=PRICES,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compare the layouts that predictions choose with those that measurements choose."""
+    from optimizer.validate import speed_decisions, speed_report  # noqa: PLC0415
+
+    found = speed_decisions.validate_decisions(file, speed_decisions.gpu_prices(prices))
+    if json:
+        _print_json(found)
+    else:
+        speed_report.print_decisions(found)
 
 
 @app.command(epilog=EPILOG)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from optimizer.answer import Answer
 from optimizer.candidates import allowed_weights
-from optimizer.capacity import LATENCIES, latency_targets_s, least_memory_share
+from optimizer.capacity import LATENCIES, least_memory_share
 from optimizer.plan import Alternative
 from optimizer.rules import bit, bits_of_kind, broken_names, get_rule, merged, tally
 from optimizer.wording import gpus_words, milliseconds, rate_words
@@ -84,7 +84,7 @@ def _limit(problem: Problem, row: pd.Series) -> str:
         return f"memory holds {int(row['memory_concurrency'])} requests at once"
     if row["concurrency"] >= problem.scenario.limits.max_concurrency_per_replica:
         return f"at most {int(row['concurrency'])} requests at once"
-    if not latency_targets_s(problem.scenario):
+    if all(getattr(problem.scenario.targets, f"{name}_ms") is None for name in LATENCIES):
         return f"more than {int(row['concurrency'])} requests at once deliver no more"
     return f"the latency targets hold up to {int(row['concurrency'])} requests at once"
 

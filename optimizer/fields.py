@@ -97,7 +97,10 @@ Milliseconds = Annotated[float, _positive]
 PositiveRate = Annotated[float, _positive]
 Dollars = Annotated[float, _positive]
 Share = Annotated[float, number("a share from 0 to 0.95 (15% is 0.15)", lambda x: 0 <= x <= 0.95)]
+Confidence = Annotated[float, number("a probability from 0.5 to 0.99 (90% is 0.9)", lambda x: 0.5 <= x <= 0.99)]
 PositiveShare = Annotated[float, number("a share from 0.01 to 1 (90% is 0.9)", lambda x: 0.01 <= x <= 1)]
+Variation = Annotated[float, number("a number from 0 to 4", lambda x: 0 <= x <= 4)]
+Dispersion = Annotated[float, number("a number from 0 to 100", lambda x: 0 <= x <= 100)]
 # A price that a discount brings to nothing would win every comparison.
 Percent = Annotated[float, number("a percentage above 0 and at most 99", lambda x: 0 < x <= 99)]
 

@@ -36,9 +36,14 @@ FIELDS: dict[str, tuple[str, str]] = {
     "concurrency": ("workload", "concurrency"),
     "output_tokens_per_second": ("workload", "output_tokens_per_second"),
     "context": ("workload", "context_tokens"),
+    "burstiness": ("workload", "burstiness"),
+    "input_cv": ("workload", "input_cv"),
+    "output_cv": ("workload", "output_cv"),
+    "at": ("targets", "at"),
     "ttft_ms": ("targets", "ttft_ms"),
     "tpot_ms": ("targets", "tpot_ms"),
     "e2e_ms": ("targets", "e2e_ms"),
+    "confidence": ("targets", "confidence"),
     "gpu": ("limits", "gpus"),
     "exclude_gpu": ("limits", "exclude_gpus"),
     "provider": ("limits", "providers"),
@@ -122,6 +127,15 @@ class RunFlags(Part):
     """How `shardwise solve` runs."""
 
     time_limit: Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)] = 20.0
+
+
+class SimulateFlags(Part):
+    """What `shardwise simulate` replays."""
+
+    plan: Path
+    trace: Path
+    speedup: Annotated[float, number("a number from 0.001 to 1,000", lambda x: 1e-3 <= x <= 1e3)] = 1.0
+    limit: Annotated[int, whole(1, 100_000_000)] | None = None
 
 
 class OffersFlags(Part):

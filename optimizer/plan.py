@@ -113,22 +113,32 @@ class Saturation(_Part):
 
 
 class Performance(_Part):
-    """Predicted speed of the whole deployment at this traffic; means.
+    """Predicted speed of the whole deployment at this traffic; means unless said otherwise.
 
     Attributes:
         ttft_ms: arrival to first token, waiting included.
         tpot_ms: time per output token after the first.
         e2e_ms: arrival to last token.
+        percentiles: "ttft", "tpot" and "e2e", each by "p50", "p90", "p95" and "p99", in milliseconds.
         requests_in_flight: per replica.
         utilization: traffic over capacity at the concurrency limit.
         step_ms: one decode step by cause (weights, kv_cache, all_reduce, ...), at the requests in flight or one.
         basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
         error_band: share by which TPOT is off on average, from the calibration's held-out runs.
+        ttft_ms_low, ttft_ms_high: 80% of measured runs lie between these; likewise for the others. Wider for hardware,
+            models and engines that were never measured.
     """
 
     ttft_ms: float
+    ttft_ms_low: float
+    ttft_ms_high: float
     tpot_ms: float
+    tpot_ms_low: float
+    tpot_ms_high: float
     e2e_ms: float
+    e2e_ms_low: float
+    e2e_ms_high: float
+    percentiles: dict[str, dict[str, float]] = {}
     output_tokens_per_second: float
     requests_per_second: float
     requests_in_flight: float
@@ -138,15 +148,31 @@ class Performance(_Part):
     error_band: float | None
     saturation: Saturation
 
+    def latency_ms(self, name: str, at: str) -> float:
+        """Return the "ttft", "tpot" or "e2e" in milliseconds, at the mean or at a percentile."""
+        return float(getattr(self, f"{name}_ms")) if at == "mean" else self.percentiles[name][at]
+
 
 class TargetCheck(_Part):
-    """One target against its prediction."""
+    """One target against its prediction.
+
+    Attributes:
+        at: whether target and prediction are means or a percentile of requests.
+        at_confidence: what the latency stays below with the probability asked for; the prediction where none is asked.
+        holds: whether `at_confidence` meets the target.
+        probability: that the target holds, given how far off such predictions are.
+        close_call: the target lies inside the prediction's 80% interval, or short of it.
+    """
 
     name: str
     unit: str
+    at: str = "mean"
     target: float
     predicted: float
+    at_confidence: float
     holds: bool
+    probability: float
+    close_call: bool
 
 
 class PriceBasis(_Part):

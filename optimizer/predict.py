@@ -8,6 +8,7 @@ from optimizer.errors import QuestionError
 from optimizer.fit import Fit, fit
 from optimizer.memory import MemoryPolicy
 from optimizer.performance.efficiency import tpot_error
+from optimizer.performance.intervals import latencies_ms
 from optimizer.performance.latency import predict_closed_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.replica import Replica, ReplicaAnswer, refuse, replica_columns
@@ -21,14 +22,21 @@ class Speed(ReplicaAnswer):
         prefill_ms: the prompt of one request alone.
         basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
         error_band: share by which TPOT is off on average, from held-out runs.
+        ttft_ms_low, ttft_ms_high: 80% of measured runs lie between these; likewise for the others.
         fits: whether the requests in flight fit in memory, by the engine policy.
     """
 
     input_tokens: int
     output_tokens: int
     ttft_ms: float
+    ttft_ms_low: float
+    ttft_ms_high: float
     tpot_ms: float
+    tpot_ms_low: float
+    tpot_ms_high: float
     e2e_ms: float
+    e2e_ms_low: float
+    e2e_ms_high: float
     output_tokens_per_second: float
     output_tokens_per_second_per_gpu: float
     requests_per_second: float
@@ -66,9 +74,7 @@ def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tok
         **replica.said(concurrency),
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        ttft_ms=float(found.ttft_s[0]) * 1e3,
-        tpot_ms=float(found.tpot_s[0]) * 1e3,
-        e2e_ms=float(found.e2e_s[0]) * 1e3,
+        **latencies_ms(speed, found, 0),
         output_tokens_per_second=throughput,
         output_tokens_per_second_per_gpu=throughput / replica.split.gpus,
         requests_per_second=float(found.requests_per_second[0]),

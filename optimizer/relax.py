@@ -167,12 +167,14 @@ def _other_policy(scenario: Scenario, found: list[LeastChange], cheapest_of: Che
 
 
 def _reached_ms(scenario: Scenario, answer: Answer, full: bool) -> dict[str, float]:
-    """Return the latencies of an answer, in ms by name: at its traffic, or with every replica full."""
-    done = answer.performance
-    if not full:
-        return {"ttft": done.ttft_ms, "tpot": done.tpot_ms, "e2e": done.e2e_ms}
-    tpot = max(done.tpot_ms, done.saturation.tpot_ms)
-    return {"ttft": done.ttft_ms, "tpot": tpot, "e2e": done.ttft_ms + (scenario.workload.output_tokens - 1) * tpot}
+    """Return the latencies of an answer at the confidence asked for, in ms by name: at its traffic, or full."""
+    done, sure = answer.performance, answer.factors
+    reached = {name: done.latency_ms(name, scenario.targets.at) for name in LATENCIES}
+    if full:
+        reached["tpot"] = max(reached["tpot"], done.saturation.tpot_ms)
+        whole = reached["ttft"] + (scenario.workload.output_tokens - 1) * reached["tpot"]
+        reached["e2e"] = max(reached["e2e"], whole)
+    return {name: value * sure[name] for name, value in reached.items()}
 
 
 def _change(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> _Change | None:

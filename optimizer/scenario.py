@@ -17,9 +17,11 @@ from catalogs.gpus import get_gpu
 from optimizer.errors import ScenarioError
 from optimizer.fields import (
     Cap,
+    Confidence,
     Count,
     Day,
     Days,
+    Dispersion,
     Dollars,
     EngineName,
     Milliseconds,
@@ -33,6 +35,7 @@ from optimizer.fields import (
     Share,
     Sizes,
     Tokens,
+    Variation,
     as_list,
     problem,
     whole,
@@ -53,6 +56,10 @@ class Workload(Part):
         concurrency: requests that are always in flight (a fixed number of busy users).
         output_tokens_per_second: output tokens per second to be produced with no one waiting (offline work).
         context_tokens: the longest context a request may hold; input + output when not given. Memory is kept for it.
+        burstiness: squared coefficient of variation of the times between arrivals at a replica: 1 for Poisson, 0 for a
+            clock, above 1 for bursts (the inverse of what vLLM's benchmark calls so). Counts for a request rate.
+        input_cv, output_cv: standard deviation over mean of the lengths; 0 when all requests are alike, which is what
+            a scenario of two means says. Chat is near 1.
     """
 
     input_tokens: Tokens
@@ -61,6 +68,9 @@ class Workload(Part):
     concurrency: Count | None = None
     output_tokens_per_second: PositiveRate | None = None
     context_tokens: Tokens | None = None
+    burstiness: Dispersion = 1.0
+    input_cv: Variation = 0.0
+    output_cv: Variation = 0.0
 
     @model_validator(mode="after")
     def _one_kind_of_traffic(self) -> Workload:
@@ -95,17 +105,22 @@ class Workload(Part):
 
 
 class Targets(Part):
-    """Latency targets on the mean, in milliseconds; a target that is not given is not asked for.
+    """Latency targets in milliseconds; a target that is not given is not asked for.
 
     Attributes:
+        at: what they are on: the mean, or a percentile of requests.
         ttft_ms: time to first token, waiting included.
         tpot_ms: time per output token after the first.
         e2e_ms: from arrival to the last token.
+        confidence: the probability with which each target has to hold, given how far off predictions are; the
+            prediction itself has to meet the target when not given.
     """
 
+    at: Literal["mean", "p50", "p90", "p95", "p99"] = "mean"
     ttft_ms: Milliseconds | None = None
     tpot_ms: Milliseconds | None = None
     e2e_ms: Milliseconds | None = None
+    confidence: Confidence | None = None
 
 
 class Quota(Part):

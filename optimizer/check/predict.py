@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from catalogs.models import ModelSpec
-from optimizer.performance.latency import predict_closed_loop, predict_open_loop
+from optimizer.performance.distributions import PERCENTILES
+from optimizer.performance.latency import predict_closed_loop
+from optimizer.performance.open_loop import Variability
+from optimizer.performance.operating_point import closed_loop_percentiles, predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import Layout
 from optimizer.scenario import Scenario
 
+Floats = NDArray[np.float64]
+LATENCIES = ("ttft", "tpot", "e2e")
 _COLUMNS = ("gpu", "weights", "kv_cache", "tp", "pp", "ep", "attention_dp", "gpus_per_node", "fabric", "scale_up_gpus")
 
 
@@ -29,6 +35,8 @@ class Prediction:
         output_tokens_per_s: of the whole deployment at the traffic.
         prefill_s: time to first token of a request that is alone: the least there can be.
         full_tpot_s, full_tokens_per_s: of one replica at its concurrency limit.
+        sure_ttft, sure_tpot, sure_e2e: factors on latencies to hold with the probability asked for; 1 when none is.
+        percentiles: TTFT, TPOT and end-to-end time by percentile, in seconds.
     """
 
     ttft_s: float
@@ -40,6 +48,14 @@ class Prediction:
     prefill_s: float
     full_tpot_s: float
     full_tokens_per_s: float
+    sure_ttft: float
+    sure_tpot: float
+    sure_e2e: float
+    percentiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict, kw_only=True)
+
+    def at(self, level: str) -> tuple[float, ...]:
+        """Return TTFT, TPOT and end-to-end time in seconds, at the mean or at a percentile."""
+        return (self.ttft_s, self.tpot_s, self.e2e_s) if level == "mean" else self.percentiles[level]
 
 
 def predict(scenario: Scenario, model: ModelSpec, layouts: Sequence[Layout]) -> list[Prediction]:
@@ -52,21 +68,35 @@ def predict(scenario: Scenario, model: ModelSpec, layouts: Sequence[Layout]) -> 
     replicas = np.array([layout.replicas for layout in layouts], dtype=np.float64)
     limit = np.array([layout.concurrency_per_replica for layout in layouts], dtype=np.float64)
     full = predict_closed_loop(speed, limit, *shape)
+    vary = Variability(work.burstiness, work.input_cv, work.output_cv)
     if work.kind == "request_rate":
-        now = predict_open_loop(speed, work.demand / replicas, limit, *shape)
+        now = predict_open_loop(speed, work.demand / replicas, limit, *shape, vary=vary, levels=PERCENTILES)
+        spread = dict(now.percentiles)
         used, tokens = now.utilization, np.full(len(layouts), work.demand * work.output_tokens)
     elif work.kind == "concurrency":
         each = np.array([ceil(work.demand / layout.replicas) for layout in layouts], dtype=np.float64)
         now = predict_closed_loop(speed, each, *shape)
+        spread = closed_loop_percentiles(speed, each, *shape, now, vary=vary, levels=PERCENTILES)
         used, tokens = each / limit, work.demand / now.e2e_s * work.output_tokens
     else:
         now = full
+        spread = closed_loop_percentiles(speed, limit, *shape, now, vary=vary, levels=PERCENTILES)
         used = work.demand / (replicas * full.output_tokens_per_second)
         tokens = np.full(len(layouts), work.demand)
+    by_level = {level: _rows(triple) for level, triple in spread.items()}
     alone = speed.prefill_seconds(work.input_tokens)
     columns = [now.ttft_s, now.tpot_s, now.e2e_s, now.in_flight, used, tokens]
     columns += [alone, full.tpot_s, full.output_tokens_per_second]
-    return [Prediction(*map(float, values)) for values in zip(*columns, strict=True)]
+    asked = scenario.targets.confidence
+    columns += [np.ones(len(layouts)) if asked is None else speed.at_confidence(name, asked) for name in LATENCIES]
+    return [
+        Prediction(*values, percentiles={level: triples[row] for level, triples in by_level.items()})
+        for row, values in enumerate(_rows(columns))
+    ]
+
+
+def _rows(columns: Iterable[Floats]) -> list[tuple[float, ...]]:
+    return [tuple(map(float, values)) for values in zip(*columns, strict=True)]
 
 
 def _table(layouts: Sequence[Layout]) -> pd.DataFrame:

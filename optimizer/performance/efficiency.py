@@ -1,11 +1,16 @@
 """Efficiencies: the few fitted coefficients between a data sheet's peak and what serving engines reach.
 
-They live in data/efficiency.toml, written by calibration/fit_efficiency.py from measured runs, by GPU family, with
-factors by engine. A family without measurements borrows another's figures and says so.
+A coefficient of a run is a value that all runs share times one factor for each level that applies to it: its GPU
+family, its GPU, its engine, its engine's era and release, the model's architecture, and some pairs of them. Factors are
+fitted together and held near 1 by priors, so a level that was never measured has the factor 1: that costs nothing but
+certainty.
+
+They live in data/efficiency.toml, written by calibration/fit_efficiency.py from measured runs.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +21,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from catalogs.gpus import Gpu
+from catalogs.gpus import Gpu, get_gpu
+from catalogs.model_spec import ModelSpec
+from optimizer.performance.bands import Bands
 
 Array = npt.NDArray[np.float64]
 Kind = Literal["fitted", "borrowed"]
@@ -24,7 +31,7 @@ Kind = Literal["fitted", "borrowed"]
 DATA_FILE = Path(__file__).parent / "data" / "efficiency.toml"
 DEFAULT_ENGINE = "vllm"
 
-# Coefficients of a family. Shares of a peak are in (0, 1]; times are in seconds.
+# Shares of a peak are in (0, 1]; times are in seconds.
 COEFFICIENTS: dict[str, str] = {
     "weight_bandwidth": "share of memory bandwidth reached when reading weights",
     "expert_bandwidth": "the same for the routed experts of a MoE layer",
@@ -45,15 +52,18 @@ COEFFICIENTS: dict[str, str] = {
     "communication": "factor on measured collective times",
     "prefill_sharing": "factor on a prefill's time when it shares steps with decode",
     "prefill_seconds": "fixed cost of a request before its first token (HTTP, tokenizing, scheduling)",
+    "prefill_queue": "factor on the mean wait behind other requests' prefills in a closed loop",
+    "wave_same_lengths": "share of all prefills in flight that a request waits for, in closed loops of one length",
+    "wave_near_lengths": "the same in closed loops whose lengths vary a little",
 }
-# What an engine changes, as factors on the family's coefficients.
-ENGINE_FACTORS: dict[str, tuple[str, ...]] = {
-    "launch": ("layer_seconds", "moe_layer_seconds", "state_layer_seconds", "block_scale_layer_seconds"),
-    "host": ("step_seconds", "sequence_seconds"),
-    "compute": ("compute_16bit", "compute_8bit", "compute_4bit", "compute_weight_only", "compute_attention"),
-    "communication": ("communication",),
-    "prefill": ("prefill_seconds",),
+ONE_SIDED = frozenset({"prefill_queue", "wave_same_lengths", "wave_near_lengths"})
+# Up to which release an era of an engine reaches; later releases are of the last era.
+ERAS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
+    "vllm": (((0, 11), "2025"), ((0, 13), "late-2025"), ((99,), "2026")),
+    "sglang": (((0, 5, 4), "2025"), ((0, 5, 8), "late-2025"), ((99,), "2026")),
+    "tensorrt-llm": (((0, 99), "0.x"), ((1, 0), "1.0"), ((99,), "1.x")),
 }
+_RELEASE = re.compile(r"v?(\d+(?:\.\d+)+)")
 
 
 @dataclass(frozen=True)
@@ -70,49 +80,136 @@ class Routing:
 
 
 @dataclass(frozen=True)
-class Efficiencies:
-    """The coefficients of every family and the factors of every engine.
+class Setting:
+    """What a run's coefficients depend on.
 
     Attributes:
-        families, kinds: by family: coefficients, and whether they were fitted or borrowed.
-        errors: by family: the mean absolute error of TPOT on held-out runs, as a share. For a borrowed family twice the
-            worst of the fitted ones: nothing says that it is nearer.
-        engines: factors by engine.
-        routing: how uneven expert routing is.
+        gpu: canonical GPU name.
+        engine: "vllm", "sglang", "tensorrt-llm", ...; any name.
+        era: an era of the engine (see `engine_era`), or "" when not known.
+        architecture: of the model (see `architecture_key`), or "".
+        weights: weight format.
+        release: the engine's release as its makers write it, or "" when not known.
     """
 
-    families: Mapping[str, Mapping[str, float]]
-    kinds: Mapping[str, Kind]
-    engines: Mapping[str, Mapping[str, float]]
-    routing: Routing
-    errors: Mapping[str, float] = field(default_factory=dict)
+    gpu: str
+    engine: str
+    era: str
+    architecture: str
+    weights: str
+    release: str = ""
 
-    def table(self, groups: Sequence[str], engine: str = DEFAULT_ENGINE) -> dict[str, Array]:
-        """Return each coefficient as an array, one value a group, with the engine's factors applied."""
-        factors = self.engines[engine]
-        by_coefficient = {name: factors[factor] for factor, names in ENGINE_FACTORS.items() for name in names}
-        return {
-            name: np.array([self.families[group][name] for group in groups]) * by_coefficient.get(name, 1.0)
-            for name in COEFFICIENTS
-        }
+    def levels(self) -> tuple[str, ...]:
+        """Return the levels that apply, by which factors are looked up."""
+        family = calibration_group(get_gpu(self.gpu))
+        era = f"{self.engine} {self.era}"
+        return (
+            f"family {family}",
+            f"gpu {self.gpu}",
+            f"engine {self.engine}",
+            f"era {era}",
+            f"release {self.engine} {self.release}",
+            f"engine-family {self.engine} {family}",
+            f"model {self.architecture}",
+            f"model-weights {self.architecture} {self.weights}",
+            f"engine-model {self.engine} {self.architecture} {self.weights}",
+            f"engine-model-family {self.engine} {self.architecture} {self.weights} {family}",
+        )
+
+
+@dataclass(frozen=True)
+class Efficiencies:
+    """The shared coefficients, the factors of every level, and what is known of each family.
+
+    Attributes:
+        common: coefficients that all runs share.
+        factors: {level: {coefficient: factor}}; a level or coefficient that is not there has the factor 1.
+        kinds: by family, whether its own runs were fitted or another's figures are borrowed.
+        lenders: {family: family whose factors it takes}.
+        routing: how uneven expert routing is.
+        measured: levels of GPUs, models and engines that runs of the fit have.
+        bands: how far off predictions are.
+        caps: the most that a coefficient may be.
+    """
+
+    common: Mapping[str, float]
+    factors: Mapping[str, Mapping[str, float]]
+    kinds: Mapping[str, Kind]
+    lenders: Mapping[str, str]
+    routing: Routing
+    measured: frozenset[str] = frozenset()
+    bands: Bands = field(default_factory=Bands)
+    caps: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(shares_of_a_peak(), 0.98))
+
+    def coefficients(self, setting: Setting) -> dict[str, float]:
+        """Return each coefficient under a setting: the shared value times its factors; a share stays below 0.98."""
+        values = dict(self.common)
+        for level in setting.levels():
+            for name, factor in self.factors.get(self._lender(level), {}).items():
+                values[name] *= factor
+        return {name: min(value, self.caps.get(name, np.inf)) for name, value in values.items()}
+
+    def unmeasured(self, setting: Setting) -> frozenset[str]:
+        """Return what of a setting no run of the fit had: "family", "gpu" (in a measured family), "model", "engine"."""
+        found = set()
+        if self.kinds.get(calibration_group(get_gpu(setting.gpu))) != "fitted":
+            found.add("family")
+        elif f"gpu {setting.gpu}" not in self.measured:
+            found.add("gpu")
+        if f"model {setting.architecture}" not in self.measured:
+            found.add("model")
+        if f"engine {setting.engine}" not in self.measured:
+            found.add("engine")
+        return frozenset(found)
+
+    def table(self, settings: Sequence[Setting]) -> dict[str, Array]:
+        """Return each coefficient as an array, one value a setting."""
+        rows = [self.coefficients(setting) for setting in settings]
+        return {name: np.array([row[name] for row in rows], dtype=np.float64) for name in COEFFICIENTS}
+
+    def _lender(self, level: str) -> str:
+        kind, _, name = level.partition(" ")
+        return f"family {self.lenders[name]}" if kind == "family" and name in self.lenders else level
+
+
+def shares_of_a_peak() -> tuple[str, ...]:
+    """Return the coefficients that are shares of a peak, which no run exceeds."""
+    return tuple(name for name in COEFFICIENTS if name.startswith("compute_") or name.endswith("_bandwidth"))
+
+
+@lru_cache(maxsize=1)
+def read_data_file() -> dict[str, Any]:
+    """Read data/efficiency.toml as it is written (cached)."""
+    with DATA_FILE.open("rb") as stream:
+        return tomllib.load(stream)
 
 
 @lru_cache(maxsize=1)
 def load_efficiencies() -> Efficiencies:
-    """Read data/efficiency.toml (cached)."""
-    with DATA_FILE.open("rb") as stream:
-        raw: dict[str, Any] = tomllib.load(stream)
-    families = {name: {key: float(row[key]) for key in COEFFICIENTS} for name, row in raw["families"].items()}
+    """Read the coefficients of data/efficiency.toml (cached)."""
+    raw = read_data_file()
     kinds: dict[str, Kind] = {name: row["kind"] for name, row in raw["families"].items()}
-    measured = {
-        name: float(row["tpot_mean_error_percent"]) / 100
-        for name, row in raw["families"].items()
-        if "tpot_mean_error_percent" in row
-    }
-    errors = {name: measured.get(name, 2 * max(measured.values())) for name in kinds}
-    engines = {name: {key: float(row[key]) for key in ENGINE_FACTORS} for name, row in raw["engines"].items()}
+    lenders = {name: str(row["lender"]) for name, row in raw["families"].items() if "lender" in row}
     routing = Routing(float(raw["routing"]["distinct"]), float(raw["routing"]["imbalance"]))
-    return Efficiencies(families, kinds, engines, routing, errors)
+    bands = Bands({name: (ends[0], ends[1]) for name, ends in raw["bands"].items()}, raw["widening"])
+    measured = frozenset(f"{kind} {name}" for kind, names in raw["measured"].items() for name in names)
+    return Efficiencies(raw["common"], raw["factors"], kinds, lenders, routing, measured, bands)
+
+
+@lru_cache(maxsize=1)
+def _tpot_errors() -> dict[str, float]:
+    families = read_data_file()["families"]
+    name = "tpot_mean_error_percent"
+    measured = {family: float(row[name]) / 100 for family, row in families.items() if name in row}
+    return {family: measured.get(family, 2 * max(measured.values())) for family in families}
+
+
+def tpot_error(gpu: Gpu) -> float:
+    """Return by what share TPOT is off on average on this GPU's family, on cells that the fit had not seen.
+
+    For a borrowed family twice the worst of the fitted ones: nothing says that it is nearer.
+    """
+    return _tpot_errors()[calibration_group(gpu)]
 
 
 def calibration_group(gpu: Gpu) -> str:
@@ -122,6 +219,22 @@ def calibration_group(gpu: Gpu) -> str:
     return gpu.family
 
 
-def tpot_error(gpu: Gpu) -> float:
-    """Return by what share TPOT is off on average on this GPU (see Efficiencies.errors)."""
-    return load_efficiencies().errors[calibration_group(gpu)]
+def engine_era(engine: str, version: object) -> str:
+    """Return the era of an engine's release; "" where the version is no release number or the engine has no eras."""
+    found = _RELEASE.match(str(version))
+    if found is None or engine not in ERAS:
+        return ""
+    release = tuple(int(part) for part in found[1].split("."))
+    return next(era for last, era in ERAS[engine] if release[: len(last)] <= last)
+
+
+def newest_era(engine: str) -> str:
+    """Return the era of an engine's releases of today."""
+    return ERAS[engine][-1][1] if engine in ERAS else ""
+
+
+def architecture_key(model: ModelSpec) -> str:
+    """Return what models of one architecture and size have in common, whoever trained them: "80x8192-kv8-71B"."""
+    heads = "mla" if model.mla else f"kv{max(model.kv_head_counts, default=0)}"
+    experts = f"-{max(model.expert_counts)}e" if model.is_moe else ""
+    return f"{len(model.layers)}x{model.hidden_size}-{heads}{experts}-{model.total_parameters / 1e9:.0f}B"

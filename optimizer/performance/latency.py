@@ -14,24 +14,23 @@ cost, and throughput under load is understated (by half at 2 tokens). All result
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from optimizer.performance.queueing import prefill_wait_seconds, slot_wait_seconds
+from optimizer.performance.distributions import Level
 from optimizer.performance.speed import SpeedModel
 
 Array = npt.NDArray[np.float64]
+Triple = tuple[Array, Array, Array]
 Integers = npt.NDArray[np.int64]
 
 # Prefills of equal prompts take a constant time, so half of what the exponential formula says (Pollaczek-Khinchine).
 QUEUED = 0.5
 # Steps of others that a request lands in: half of the one that runs when it arrives, and its own.
 LANDING_STEPS = 1.5
-# Bisection steps on the requests in flight: 26 halvings of 4096 slots leave under 0.0001 of a request.
-HALVINGS = 26
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,7 @@ class Prediction:
         output_tokens_per_second, requests_per_second: delivered by the whole replica.
         in_flight: mean requests in flight on the replica.
         utilization: requests per second over the most that the replica can serve with its slots.
+        percentiles: TTFT, TPOT and end-to-end time by percentile, where they were asked for.
     """
 
     ttft_s: Array
@@ -53,6 +53,11 @@ class Prediction:
     requests_per_second: Array
     in_flight: Array
     utilization: Array
+    percentiles: Mapping[Level, Triple] = field(default_factory=dict)
+
+    def at(self, level: Level) -> Triple:
+        """Return TTFT, TPOT and end-to-end time in seconds, at the mean or at a percentile that was worked out."""
+        return (self.ttft_s, self.tpot_s, self.e2e_s) if level == "mean" else self.percentiles[level]
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class _Traffic:
         self.context = inputs + outputs / 2.0
         self.alone = speed.prefill_seconds(inputs)
         self.occupancy = speed.prefill_occupancy_seconds(inputs)
+        self.queued = QUEUED * speed.waves["prefill_queue"]
 
     def at(self, in_flight: Array) -> _Latency:
         """Return the latencies with `in_flight` requests (at least 1) on each replica."""
@@ -89,12 +95,28 @@ class _Traffic:
         tpot = step * (1.0 + ahead)
         # A request that arrives among others waits out half a running step, and its own step carries their tokens too.
         lead = self.alone + LANDING_STEPS * tpot * others / (others + 1.0)
-        queued = self.occupancy * ahead * QUEUED
+        queued = self.occupancy * ahead * np.minimum(self.queued, 1.0)
         served = lead + queued + self.further * tpot
         # Nobody is served faster than the replica works: what one round of all requests takes beyond that is waiting.
         one_round = in_flight * self.occupancy + self.further * step
         queued = queued + np.maximum(one_round - served, 0.0)
         return _Latency(lead=lead, queued=queued, tpot=tpot, e2e=np.maximum(served, one_round))
+
+    def in_step(self, in_flight: Array, waves: Array, spread: Array) -> _Latency:
+        """Return the latencies when clients wait for this share of all prefills before their first token."""
+        steady = self.at(in_flight)
+        if not waves.any():
+            return steady
+        least = self.speed.decode_step_seconds(in_flight, self.context) * self.decodes
+        others = (in_flight - 1.0) * self.occupancy
+        apart = np.maximum(spread * self.further * least, 1e-9)
+        waited = waves * others / (1.0 + others / apart)
+        # Longer queues than one behind all others are met where clients are in step, and cost no throughput elsewhere.
+        ahead = others / np.maximum(self.further * least + self.occupancy, 1e-12)
+        longer = self.occupancy * ahead * np.maximum(self.queued - 1.0, 0.0)
+        tpot = np.maximum(steady.tpot - waited / np.maximum(self.further, 1.0), np.minimum(least, steady.tpot))
+        queued = steady.queued + longer + waited
+        return _Latency(steady.lead, queued, tpot, steady.lead + queued + self.further * tpot)
 
     def rate(self, in_flight: Array, latency: _Latency) -> Array:
         """Requests per second when `in_flight` requests each stay for their end-to-end time (Little's law)."""
@@ -102,22 +124,36 @@ class _Traffic:
 
 
 def predict_closed_loop(
-    speed: SpeedModel, concurrency: npt.ArrayLike, input_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike
+    speed: SpeedModel,
+    concurrency: npt.ArrayLike,
+    input_tokens: npt.ArrayLike,
+    output_tokens: npt.ArrayLike,
+    *,
+    waves: npt.ArrayLike = 0.0,
+    spread: npt.ArrayLike = np.inf,
 ) -> Prediction:
     """Return what each replica does with a fixed number of requests always in flight.
+
+    Clients that all send requests of one length keep in step: they finish together, and their next prompts arrive
+    together. Time that others would have added to each token is then waited before the first one; the end-to-end time
+    stays the same.
 
     Args:
         speed: the table of replicas.
         concurrency: requests in flight per replica (at least 1), a number or one per replica.
         input_tokens: prompt tokens of a request (at least 1), a number or one per replica.
         output_tokens: generated tokens of a request (at least 1), likewise.
+        waves: share of the other requests' prefills that one waits for because clients are in step: 0 where lengths
+            differ, as in real traffic; a number or one per replica (`SpeedModel.waves` has those of benchmarks).
+        spread: by what share of its decoding a request's end is early or late: clients fall out of step when the
+            prefills of all take longer than that; infinite where all are of one length.
 
     Raises:
         ValueError: a length is below 1.
     """
     traffic = _Traffic(speed, input_tokens, output_tokens)
     in_flight = np.maximum(_column(speed, concurrency), 1.0)
-    latency = traffic.at(in_flight)
+    latency = traffic.in_step(in_flight, _column(speed, waves), _column(speed, spread))
     rate = traffic.rate(in_flight, latency)
     return Prediction(
         ttft_s=latency.lead + latency.queued,
@@ -130,99 +166,15 @@ def predict_closed_loop(
     )
 
 
-def predict_open_loop(
-    speed: SpeedModel,
-    arrival_rate: npt.ArrayLike,
-    slots: npt.ArrayLike,
-    input_tokens: npt.ArrayLike,
-    output_tokens: npt.ArrayLike,
-) -> Prediction:
-    """Return the operating point of each replica under Poisson arrivals.
-
-    The requests in flight follow from Little's law by bisection. At or beyond the rate that all slots together serve,
-    the replica is saturated: TTFT and end-to-end time are infinite, and it delivers its full rate.
-
-    Args:
-        speed: the table of replicas.
-        arrival_rate: requests per second and replica, a number or one per replica.
-        slots: the most requests a replica runs at once, a number or one per replica; 0 can serve nothing.
-        input_tokens: prompt tokens of a request (at least 1), a number or one per replica.
-        output_tokens: generated tokens of a request (at least 1), likewise.
-
-    Raises:
-        ValueError: a length is below 1.
-    """
-    traffic = _Traffic(speed, input_tokens, output_tokens)
-    load = _OpenLoop(traffic, _column(speed, slots))
-    wanted = _column(speed, arrival_rate)
-    stable = wanted < load.most
-    in_flight = _largest(lambda b: load.arrival_rate(b) <= wanted, load.slots)
-    in_flight = np.where(stable, in_flight, load.slots)
-    latency, ttft = load.at(in_flight)
-    ttft = np.where(stable, ttft, np.inf)
-    served = np.where(stable, wanted, load.most)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        utilization = np.where(load.most > 0.0, wanted / load.most, np.inf)
-    return Prediction(
-        ttft_s=ttft,
-        tpot_s=latency.tpot,
-        e2e_s=ttft + traffic.further * latency.tpot,
-        output_tokens_per_second=served * _column(speed, output_tokens),
-        requests_per_second=served,
-        in_flight=in_flight,
-        utilization=utilization,
-    )
-
-
-def max_arrival_rate(
-    speed: SpeedModel,
-    slots: npt.ArrayLike,
-    input_tokens: npt.ArrayLike,
-    output_tokens: npt.ArrayLike,
-    *,
-    ttft_target_s: float | None = None,
-    tpot_target_s: float | None = None,
-    e2e_target_s: float | None = None,
-    max_utilization: float = 1.0,
-) -> Array:
-    """Return the largest Poisson arrival rate per replica, in requests/s, at which the mean targets hold.
-
-    0 where they do not hold even for a single request alone.
-
-    Args:
-        speed: the table of replicas.
-        slots: the most requests a replica runs at once, a number or one per replica.
-        input_tokens: prompt tokens of a request (at least 1), a number or one per replica.
-        output_tokens: generated tokens of a request (at least 1), likewise.
-        ttft_target_s: mean time to first token, waiting included; None for no target.
-        tpot_target_s: mean time per further token; None for no target.
-        e2e_target_s: mean time to the last token; None for no target.
-        max_utilization: share of the saturated rate that may be used, in (0, 1].
-
-    Raises:
-        ValueError: a length is below 1.
-    """
-    traffic = _Traffic(speed, input_tokens, output_tokens)
-    load = _OpenLoop(traffic, _column(speed, slots))
-
-    def holds(in_flight: Array) -> npt.NDArray[np.bool_]:
-        latency, ttft = load.at(in_flight)
-        within = np.asarray(traffic.rate(in_flight, latency) <= max_utilization * load.most)
-        within &= _meets(ttft, ttft_target_s) & _meets(latency.tpot, tpot_target_s)
-        return within & _meets(ttft + traffic.further * latency.tpot, e2e_target_s)
-
-    return load.arrival_rate(_largest(holds, load.slots))
-
-
 def max_concurrency(
     speed: SpeedModel,
     cap: npt.ArrayLike,
     input_tokens: npt.ArrayLike,
     output_tokens: npt.ArrayLike,
     *,
-    ttft_target_s: float | None = None,
+    ttft_target_s: npt.ArrayLike | None = None,
     tpot_target_s: npt.ArrayLike | None = None,
-    e2e_target_s: float | None = None,
+    e2e_target_s: npt.ArrayLike | None = None,
 ) -> Integers:
     """Return the largest number of requests in flight, at most `cap`, at which the mean targets hold.
 
@@ -250,41 +202,6 @@ def max_concurrency(
         holds &= _meets(latency.lead + traffic.further * latency.tpot, e2e_target_s)
         low, high = np.where(holds, middle, low), np.where(holds, high, middle - 1)
         high = np.maximum(high, low)
-    return low
-
-
-class _OpenLoop:
-    """Poisson arrivals, by the mean number of requests in flight: every rate and latency grows with it."""
-
-    def __init__(self, traffic: _Traffic, slots: Array) -> None:
-        self.traffic = traffic
-        self.slots = np.maximum(slots, 0.0)
-        full = traffic.at(np.maximum(self.slots, 1.0))
-        self.most = traffic.rate(self.slots, full)
-
-    def _seen(self, in_flight: Array) -> _Latency:
-        # An arriving request sees the mean number in flight beside itself (PASTA), at most what the slots hold.
-        return self.traffic.at(np.minimum(1.0 + in_flight, np.maximum(self.slots, 1.0)))
-
-    def arrival_rate(self, in_flight: Array) -> Array:
-        """Requests per second that keep `in_flight` requests in flight."""
-        return self.traffic.rate(in_flight, self._seen(in_flight))
-
-    def at(self, in_flight: Array) -> tuple[_Latency, Array]:
-        """Return the latencies in service, and TTFT with both waits: for a slot and behind other prefills."""
-        latency = self._seen(in_flight)
-        rate = self.traffic.rate(in_flight, latency)
-        ttft = latency.lead + prefill_wait_seconds(rate, self.traffic.occupancy)
-        return latency, ttft + slot_wait_seconds(rate, self.slots, latency.e2e)
-
-
-def _largest(holds: Callable[[Array], npt.NDArray[np.bool_]], high: Array) -> Array:
-    """The largest value in [0, high] at which `holds`, which is true up to one value and false beyond; 0 if nowhere."""
-    low = np.zeros_like(high)
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        inside = holds(middle)
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
     return low
 
 

@@ -1,48 +1,83 @@
-"""Waiting times in closed form: for one of a replica's slots, and behind other requests' prefills."""
+"""The wait for one of a replica's slots, in closed form."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from optimizer.performance.distributions import SHARES, Level, normal_cdf, normal_density
+
 Array = npt.NDArray[np.float64]
 
 
-def slot_wait_seconds(
-    arrival_rate: npt.ArrayLike, slots: npt.ArrayLike, service_seconds: npt.ArrayLike, cv2: npt.ArrayLike = 1.0
-) -> Array:
-    """Return the mean wait in seconds for one of `slots` places; infinite at or beyond saturation.
+@dataclass(frozen=True)
+class SlotWait:
+    """The wait for a slot: nobody waits with probability 1 - `share`, others an exponential time of mean `if_any_s`.
 
-    Sakasegawa's approximation for M/G/m, exact for one slot:
-    (1 + cv2)/2 x rho^(sqrt(2(m+1)) - 1) / (m (1 - rho)) x service.
-    Source: H. Sakasegawa, "An approximation formula L_q = alpha beta^rho / (1 - rho)", Annals of the Institute of
-    Statistical Mathematics 29, 1977.
+    Both are 1 and infinite where the replica is saturated.
+    """
+
+    share: Array
+    if_any_s: Array
+
+    @property
+    def mean_s(self) -> Array:
+        """Mean wait in seconds."""
+        with np.errstate(invalid="ignore"):
+            return np.where(self.share > 0.0, self.share * self.if_any_s, 0.0)
+
+    def at(self, level: Level) -> Array:
+        """Return a percentile of the wait in seconds."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = np.log(np.maximum(self.share / (1.0 - SHARES[level]), 1.0))
+            return np.where(above > 0.0, above * self.if_any_s, 0.0)
+
+    def add(self, mean: Array, percentile: Array, waited: Array) -> Array:
+        """Return the percentile of a time and this wait together.
+
+        Args:
+            mean: mean of the time.
+            percentile: its percentile.
+            waited: the same percentile of the wait.
+        """
+        apart = percentile - mean
+        with np.errstate(invalid="ignore"):
+            return np.asarray(mean + np.where(apart > 0.0, np.hypot(apart, waited), apart + waited))
+
+
+def slot_wait(
+    in_flight: Array,
+    deviation: Array,
+    slots: Array,
+    arrival_rate: Array,
+    most: Array,
+    *,
+    arrivals_cv2: float = 1.0,
+    slot_cv2: float = 1.0,
+) -> SlotWait:
+    """Return the wait for a slot where the time in a slot grows with those in flight.
+
+    The number in flight is normal below the slots and exponential above them, with one density where they meet. With a
+    time that does not grow this is the formula of S. Halfin and W. Whitt, "Heavy-traffic limits for queues with many
+    exponential servers", Operations Research 29, 1981.
 
     Args:
-        arrival_rate: requests per second (Poisson).
-        slots: requests served at once; 0 has an infinite wait.
-        service_seconds: mean time that a request holds a slot.
-        cv2: squared coefficient of variation of the service time (1 exponential, 0 constant).
+        in_flight: mean requests in flight if there were slots for all.
+        deviation: their standard deviation.
+        slots: requests served at once; with 0 all wait for ever.
+        arrival_rate: requests per second.
+        most: requests per second that all slots together serve.
+        arrivals_cv2: squared coefficient of variation of the times between arrivals.
+        slot_cv2: the same of the times in a slot.
     """
-    rate, places = np.asarray(arrival_rate, dtype=np.float64), np.asarray(slots, dtype=np.float64)
-    service = np.asarray(service_seconds, dtype=np.float64)
+    stable = arrival_rate < most
     with np.errstate(divide="ignore", invalid="ignore"):
-        load = rate * service / places
-        stable = load < 1.0  # false for NaN too (no slots)
-        load = np.where(stable, load, 0.0)
-        queue = load ** (np.sqrt(2.0 * (places + 1.0)) - 1.0) / (places * (1.0 - load))
-        wait = 0.5 * (1.0 + np.asarray(cv2, dtype=np.float64)) * queue * service
-    return np.where(stable, wait, np.inf)
-
-
-def prefill_wait_seconds(arrival_rate: npt.ArrayLike, prefill_occupancy_seconds: npt.ArrayLike) -> Array:
-    """Return the mean wait in seconds behind other requests' prefills; infinite at or beyond saturation.
-
-    M/D/1, since prefills of one prompt length take the same time: s rho / (2 (1 - rho)).
-    Source: Pollaczek-Khinchine formula with a constant service time.
-    """
-    service = np.asarray(prefill_occupancy_seconds, dtype=np.float64)
-    load = np.asarray(arrival_rate, dtype=np.float64) * service
-    stable = load < 1.0
-    load = np.where(stable, load, 0.0)
-    return np.where(stable, 0.5 * service * load / (1.0 - load), np.inf)
+        spread = np.maximum(deviation, 1e-9)
+        spare = np.where(stable, most - arrival_rate, 0.0)
+        # Requests are whole: those below the slots end half a request before them.
+        below = normal_cdf((slots - 0.5 - in_flight) / spread)
+        above = normal_density((slots - in_flight) / spread) / spread * 0.5 * (1.0 + arrivals_cv2) * most / spare
+        share = np.where(stable, above / (above + below), 1.0)
+        return SlotWait(share=share, if_any_s=0.5 * (arrivals_cv2 + slot_cv2) / spare)

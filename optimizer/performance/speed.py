@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,9 +19,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from catalogs.gpus import get_gpu
 from catalogs.model_spec import ModelSpec
 from optimizer.performance.collectives import Link, curve_seconds, interpolate, send_coefficients
-from optimizer.performance.efficiency import DEFAULT_ENGINE, Efficiencies, load_efficiencies
+from optimizer.performance.efficiency import (
+    DEFAULT_ENGINE,
+    ONE_SIDED,
+    Efficiencies,
+    Setting,
+    architecture_key,
+    calibration_group,
+    load_efficiencies,
+    newest_era,
+)
 from optimizer.performance.rates import Rates, gpu_rates
 from optimizer.performance.work import ACTIVATION_BYTES, Splits, Work, pass_work
 
@@ -89,13 +100,19 @@ class SpeedModel:
     Args:
         model: the language model.
         replicas: one candidate replica a row, with columns gpu, weights, kv_cache (names), tp, pp, ep, attention_dp,
-            gpus_per_node, fabric, scale_up_gpus, network, network_gbit_per_s (NaN when unknown).
-        engine: serving engine whose fitted level applies (a key of data/efficiency.toml).
+            gpus_per_node, fabric, scale_up_gpus, network, network_gbit_per_s (NaN when unknown). A column
+            `alike_prompts` marks replicas whose requests all ask the same, as static benchmarks do: every token of a
+            batch then goes to the same experts.
+        engine: serving engine whose fitted level applies, by the era of today; columns `engine`, `era` (see
+            `engine_era`) and `release` of the table say it per row instead. One never measured has the common level.
         efficiencies: coefficients to use instead of the bundled ones.
+        coefficients: values of every coefficient per row, to use instead of those that `efficiencies` gives (for fits).
 
     Attributes:
         kind: "fitted" or "borrowed" per row: whether its GPU's own family was measured.
         fixed_prefill_seconds: cost of a request before its first token that does not depend on its prompt.
+        width: factor per row on the logarithms of its error band.
+        waves: coefficients of closed-loop benchmarks per row, by name (see `COEFFICIENTS`).
     """
 
     def __init__(
@@ -105,24 +122,34 @@ class SpeedModel:
         *,
         engine: str = DEFAULT_ENGINE,
         efficiencies: Efficiencies | None = None,
+        coefficients: Mapping[str, Array] | None = None,
     ) -> None:
         efficiencies = efficiencies or load_efficiencies()
         self.rows = len(replicas)
         first, of_split = _unique_rows(replicas, _SPLIT_COLUMNS)
         splits = _splits(replicas.iloc[first])
         work = pass_work(model, splits)
-        gpu_codes, gpu_names = pd.factorize(replicas["gpu"].to_numpy())
-        of_gpu = np.asarray(gpu_codes, dtype=np.intp)
+        settings, of_setting = _settings(model, replicas, engine)
+        kinds = [efficiencies.kinds.get(calibration_group(get_gpu(setting.gpu)), "borrowed") for setting in settings]
+        self.kind: npt.NDArray[np.str_] = np.array(kinds or ["fitted"], dtype=np.str_)[of_setting]
+        self.moe, self.bands = model.is_moe, efficiencies.bands
+        unmeasured = [efficiencies.unmeasured(setting) for setting in settings] if efficiencies.bands.logs else []
+        self.width = np.array([self.bands.width_of(parts) for parts in unmeasured] or [1.0] * len(settings))[of_setting]
+        if coefficients is None:
+            coefficients, names, of_rate = efficiencies.table(settings), [s.gpu for s in settings], of_setting
+        else:
+            names, of_rate = [str(name) for name in replicas["gpu"]], np.arange(self.rows, dtype=np.intp)
         formats = {*work.rank_flop, *work.head_flop, *work.shared_flop}
         formats.update(*(group.flop_per_token for group in work.experts))
-        rates = gpu_rates([str(name) for name in gpu_names], sorted(formats), efficiencies, engine)
-        self.kind: npt.NDArray[np.str_] = np.array(rates.kinds or ["fitted"], dtype=np.str_)[of_gpu]
+        rates = gpu_rates(names, sorted(formats), coefficients)
         self._pp, self._dp = splits.pp[of_split], splits.attention_dp[of_split]
-        self._set_matrices(work, of_split, rates, of_gpu, efficiencies)
-        self._set_attention(work, of_split, rates, of_gpu)
-        self._set_overheads(work, of_split, rates, of_gpu)
+        alike = replicas["alike_prompts"].to_numpy() if "alike_prompts" in replicas else np.zeros(self.rows, np.bool_)
+        self._set_matrices(work, of_split, rates, of_rate, efficiencies, alike)
+        self._set_attention(work, of_split, rates, of_rate)
+        self._set_overheads(work, of_split, rates, of_rate)
         self._set_exchanges(model, work, of_split, replicas)
-        self._communication = rates.coefficients["communication"][of_gpu]
+        self._communication = coefficients["communication"][of_rate]
+        self.waves = {name: coefficients[name][of_rate] for name in sorted(ONE_SIDED)}
 
     def take(self, index: Index) -> SpeedModel:
         """Return the model of some of the rows, in the order given, without working anything out again."""
@@ -141,6 +168,14 @@ class SpeedModel:
     def calibrated(self) -> npt.NDArray[np.bool_]:
         """Per row, whether its GPU's own family was measured (else its figures are borrowed)."""
         return np.asarray(self.kind == "fitted")
+
+    def error_band(self, quantity: str, batch: npt.ArrayLike, *, regime: str = "loop") -> tuple[Array, Array]:
+        """Return factors on a prediction between which 80% of measured runs lie, per row (see `Bands.interval`)."""
+        return self.bands.interval(quantity, batch, self.width, moe=self.moe, regime=regime)
+
+    def at_confidence(self, quantity: str, confidence: float) -> Array:
+        """Return per row the factor that a latency stays below with this probability (see `Bands.factor_at`)."""
+        return self.bands.factor_at(quantity, confidence, self.width, moe=self.moe)
 
     def decode_step_seconds(self, batch: npt.ArrayLike, context_tokens: npt.ArrayLike) -> Array:
         """Return the seconds of one decode step, which is the time between two tokens of one request.
@@ -253,25 +288,31 @@ class SpeedModel:
         return np.broadcast_to(np.asarray(value, dtype=np.float64), (self.rows,))
 
     def _set_matrices(
-        self, work: Work, of_split: Index, rates: Rates, of_gpu: Index, efficiencies: Efficiencies
+        self,
+        work: Work,
+        of_split: Index,
+        rates: Rates,
+        of_rate: Index,
+        efficiencies: Efficiencies,
+        alike: npt.NDArray[np.bool_],
     ) -> None:
         def compute(flop: dict[str, Array]) -> Array:
-            return sum((flop[name][of_split] * rates.flop[name][of_gpu] for name in flop), np.zeros(self.rows))
+            return sum((flop[name][of_split] * rates.flop[name][of_rate] for name in flop), np.zeros(self.rows))
 
-        self._weight_read = work.dense_bytes[of_split] * rates.weight_read[of_gpu]
+        self._weight_read = work.dense_bytes[of_split] * rates.weight_read[of_rate]
         self._rank_compute = compute(work.rank_flop)
         self._shared_compute = compute(work.shared_flop)
         self._head = compute(work.head_flop)
-        self._decode_share = rates.coefficients["compute_decode"][of_gpu]
-        grouped = rates.coefficients["compute_experts"][of_gpu]
-        self._distinct = efficiencies.routing.distinct
+        self._decode_share = rates.coefficients["compute_decode"][of_rate]
+        grouped = rates.coefficients["compute_experts"][of_rate]
+        self._distinct = np.where(alike, 0.0, efficiencies.routing.distinct)
         self._experts = []
         for group in work.experts:
             ranks = group.ranks[of_split]
             uneven = np.where(ranks > 1, efficiencies.routing.imbalance, 1.0)
             self._experts.append(
                 _Experts(
-                    read=group.bytes_held[of_split] * rates.expert_read[of_gpu],
+                    read=group.bytes_held[of_split] * rates.expert_read[of_rate],
                     compute=compute(group.flop_per_token) * uneven / grouped,
                     log_miss=float(np.log1p(-min(group.per_token / group.experts, 1.0 - 1e-9))),
                     spread=np.sqrt(2.0 * np.log(ranks) * ranks / group.experts),
@@ -279,8 +320,8 @@ class SpeedModel:
                 )
             )
 
-    def _set_attention(self, work: Work, of_split: Index, rates: Rates, of_gpu: Index) -> None:
-        kv_read, flop = rates.kv_read[of_gpu], rates.attention_flop[of_gpu]
+    def _set_attention(self, work: Work, of_split: Index, rates: Rates, of_rate: Index) -> None:
+        kv_read, flop = rates.kv_read[of_rate], rates.attention_flop[of_rate]
         self._state = work.state_bytes[of_split] * kv_read
         self._scores = [
             _Scores(
@@ -292,8 +333,8 @@ class SpeedModel:
             for scores in work.scores
         ]
 
-    def _set_overheads(self, work: Work, of_split: Index, rates: Rates, of_gpu: Index) -> None:
-        coefficients = {name: values[of_gpu] for name, values in rates.coefficients.items()}
+    def _set_overheads(self, work: Work, of_split: Index, rates: Rates, of_rate: Index) -> None:
+        coefficients = {name: values[of_rate] for name, values in rates.coefficients.items()}
         self._launch = (
             work.layers[of_split] * coefficients["layer_seconds"]
             + work.moe_layers[of_split] * coefficients["moe_layer_seconds"]
@@ -350,6 +391,8 @@ def _take(value: Any, index: Index) -> Any:
         return value[index]
     if isinstance(value, list):
         return [_take(part, index) for part in value]
+    if isinstance(value, dict):
+        return {name: _take(part, index) for name, part in value.items()}
     if isinstance(value, _Exchange):
         return value.take(index)
     if isinstance(value, (_Experts, _Scores)):
@@ -358,8 +401,12 @@ def _take(value: Any, index: Index) -> Any:
 
 
 def _roofline(read: Array, compute: Array) -> Array:
-    """Seconds of work that reads and computes at once: the larger of the two."""
-    return np.maximum(read, compute)
+    """Seconds of work that reads and computes at once.
+
+    The larger of the two where they differ much; where they are alike neither hides all of the other: timings of
+    matrix products over their length follow the root of the sum of squares.
+    """
+    return np.sqrt(read * read + compute * compute)
 
 
 def _links(rows: pd.DataFrame, ranks: Array) -> list[Link]:
@@ -371,6 +418,22 @@ def _links(rows: pd.DataFrame, ranks: Array) -> list[Link]:
         Link(str(gpu), int(count), int(in_node), int(in_domain), str(network), float(rate))
         for count, gpu, in_node, in_domain, network, rate in zip(ranks, *columns, strict=True)
     ]
+
+
+def _settings(model: ModelSpec, replicas: pd.DataFrame, engine: str) -> tuple[list[Setting], Index]:
+    """Return what the coefficients depend on: the distinct settings, and the setting of each row."""
+    columns = ["gpu", "weights"] + [name for name in ("engine", "era", "release") if name in replicas]
+    first, of_setting = _unique_rows(replicas, tuple(columns))
+    rows = replicas.iloc[first]
+    engines = [str(name) for name in rows["engine"]] if "engine" in replicas else [engine] * len(rows)
+    eras = [str(era) for era in rows["era"]] if "era" in replicas else [newest_era(name) for name in engines]
+    architecture = architecture_key(model)
+    releases = [str(name) for name in rows["release"]] if "release" in replicas else [""] * len(rows)
+    values = zip(rows["gpu"], engines, eras, rows["weights"], releases, strict=True)
+    settings = [
+        Setting(str(gpu), name, era, architecture, str(kept), release) for gpu, name, era, kept, release in values
+    ]
+    return settings, of_setting
 
 
 def _splits(rows: pd.DataFrame) -> Splits:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.padding import Padding
 
-from optimizer.plan import Alternative, Plan
+from optimizer.plan import Alternative, Plan, TargetCheck
 from optimizer.report.text import (
     amount_of,
     bullet,
@@ -25,6 +25,7 @@ from optimizer.report.text import (
 )
 from optimizer.rules import get_rule
 
+LATENCY_NAMES = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "end to end"}
 CAUSES = {"kv_cache": "KV cache", "all_reduce": "all-reduce"}
 MOST_ALTERNATIVES = 12
 LEAST_SHOWN_MS = 0.005  # causes of a step below it would read as 0.00
@@ -115,16 +116,24 @@ def _print_performance(out: Console, plan: Plan) -> None:
         return
     targets = {target.name: target for target in plan.targets}
     heading(out, "Predicted performance at this traffic (means)")
-    table = make_table(("", "left"), ("predicted", "right"), ("target", "right"), ("", "left"))
-    for name, label in (("ttft", "time to first token"), ("tpot", "time per output token"), ("e2e", "end to end")):
+    table = make_table(
+        ("", "left"), ("predicted", "right"), ("80% of runs", "right"), ("target", "right"), ("", "left")
+    )
+    for name, label in LATENCY_NAMES.items():
         target = targets.get(name)
-        verdict = "" if target is None else "holds" if target.holds else "MISSED"
-        value = getattr(performance, f"{name}_ms")
-        table.add_row(label, milliseconds(value), milliseconds(target.target) if target else "-", verdict)
-    table.add_row("output tokens/s", count(performance.output_tokens_per_second), "-", "")
-    table.add_row("requests/s", count(performance.requests_per_second), "-", "")
-    table.add_row("utilization", share(performance.utilization), "-", "")
+        at = target.at if target is not None else "mean"
+        mean, low, high = (getattr(performance, f"{name}_ms{end}") for end in ("", "_low", "_high"))
+        value = performance.latency_ms(name, at)
+        factor = value / mean if mean > 0.0 else 1.0
+        asked = milliseconds(target.target) if target else "-"
+        between = f"{milliseconds(low * factor)} - {milliseconds(high * factor)}"
+        row = f"{label}, {at}" if at != "mean" else label
+        table.add_row(row, milliseconds(value), between, asked, _verdict(target))
+    table.add_row("output tokens/s", count(performance.output_tokens_per_second), "", "-", "")
+    table.add_row("requests/s", count(performance.requests_per_second), "", "-", "")
+    table.add_row("utilization", share(performance.utilization), "", "-", "")
     out.print(table)
+    _print_percentiles(out, plan)
     step = ", ".join(
         f"{CAUSES.get(cause, cause)} {value:.2f}"
         for cause, value in performance.step_ms.items()
@@ -133,6 +142,30 @@ def _print_performance(out: Console, plan: Plan) -> None:
     in_flight = max(performance.requests_in_flight, 1.0)  # a step that runs has a request to run
     out.print(f"One decode step at {in_flight:.1f} requests in flight per replica, ms: {step}.")
     out.print(speed_basis(performance.basis, performance.error_band))
+
+
+def _verdict(target: TargetCheck | None) -> str:
+    """Say whether a target holds, and how surely where its interval reaches over it."""
+    if target is None:
+        return ""
+    said = "holds" if target.holds else "MISSED"
+    return f"{said}, a close call: {target.probability:.0%} sure" if target.close_call else said
+
+
+def _print_percentiles(out: Console, plan: Plan) -> None:
+    """One line a latency, and what the percentiles take requests to be like."""
+    performance = plan.performance
+    if performance is None or not performance.percentiles:
+        return
+    levels = list(next(iter(performance.percentiles.values())))
+    said = [
+        f"{name.upper()} {' / '.join(milliseconds(value) for value in performance.percentiles[name].values())}"
+        for name in LATENCY_NAMES
+    ]
+    out.print(f"{' / '.join(levels)}: {', '.join(said)}.")
+    work = plan.scenario["workload"]
+    if not work["input_cv"] and not work["output_cv"]:
+        out.print("All requests are taken to be of one length; --input-cv 1 --output-cv 1 is more like chat.")
 
 
 def _print_alternatives(out: Console, alternatives: tuple[Alternative, ...]) -> None:

@@ -123,14 +123,14 @@ def print_speed(found: Speed, console: Console | None = None) -> None:
         f"{amount_of(found.concurrency, 'request')} in flight, "
         f"{found.input_tokens:,} input and {found.output_tokens:,} output tokens each:"
     )
-    table = make_table(("", "left"), ("predicted (mean)", "right"))
-    table.add_row("time to first token", milliseconds(found.ttft_ms))
-    table.add_row("time per output token", milliseconds(found.tpot_ms))
-    table.add_row("end to end", milliseconds(found.e2e_ms))
-    table.add_row("prompt of one request alone", milliseconds(found.prefill_ms))
-    table.add_row("output tokens/s", count(found.output_tokens_per_second))
-    table.add_row("output tokens/s per GPU", count(found.output_tokens_per_second_per_gpu))
-    table.add_row("requests/s", count(found.requests_per_second))
+    table = make_table(("", "left"), ("predicted (mean)", "right"), ("80% of runs", "right"))
+    for name, label in (("ttft", "time to first token"), ("tpot", "time per output token"), ("e2e", "end to end")):
+        value, low, high = (getattr(found, f"{name}_ms{end}") for end in ("", "_low", "_high"))
+        table.add_row(label, milliseconds(value), f"{milliseconds(low)} - {milliseconds(high)}")
+    table.add_row("prompt of one request alone", milliseconds(found.prefill_ms), "")
+    table.add_row("output tokens/s", count(found.output_tokens_per_second), "")
+    table.add_row("output tokens/s per GPU", count(found.output_tokens_per_second_per_gpu), "")
+    table.add_row("requests/s", count(found.requests_per_second), "")
     out.print(table)
     out.print()
     total = sum(found.step_ms.values())

@@ -24,7 +24,8 @@ from catalogs.offers import OfferTable
 from optimizer.check import CHECKS
 from optimizer.check.audit import Audit
 from optimizer.memory import MemoryPolicy, breakdown, footprint
-from optimizer.performance.latency import predict_closed_loop, predict_open_loop
+from optimizer.performance.latency import predict_closed_loop
+from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import Layout
 from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS, Scenario

@@ -13,7 +13,9 @@ from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec, parse_config
 from catalogs.offers import OFFER_COLUMNS
 from optimizer.memory import MemoryPolicy, breakdown, footprint
-from optimizer.performance.latency import predict_closed_loop, predict_open_loop
+from optimizer.performance.intervals import latencies_ms
+from optimizer.performance.latency import predict_closed_loop
+from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.plan import (
     HOURS_PER_MONTH,
@@ -201,9 +203,7 @@ def performance_of(case: Case) -> Performance:
         rate = work.demand / work.output_tokens
     step = speed.decode_breakdown(0, max(float(now.in_flight[0]), 1.0), work.input_tokens + work.output_tokens / 2)
     return Performance(
-        ttft_ms=float(now.ttft_s[0]) * 1e3,
-        tpot_ms=float(now.tpot_s[0]) * 1e3,
-        e2e_ms=float(now.e2e_s[0]) * 1e3,
+        **latencies_ms(speed, now, 0),
         output_tokens_per_second=rate * work.output_tokens,
         requests_per_second=rate,
         requests_in_flight=float(now.in_flight[0]),
@@ -274,7 +274,16 @@ def plan_of(case: Case, **changed: Any) -> Plan:
         "memory": memory_of(case),
         "performance": performance,
         "targets": tuple(
-            TargetCheck(name=name, unit="ms", target=target, predicted=predicted, holds=predicted <= target)
+            TargetCheck(
+                name=name,
+                unit="ms",
+                target=target,
+                predicted=predicted,
+                at_confidence=predicted,
+                holds=predicted <= target,
+                probability=0.9,
+                close_call=False,
+            )
             for name in ("ttft", "tpot", "e2e")
             if (target := getattr(targets, f"{name}_ms")) is not None
             for predicted in [getattr(performance, f"{name}_ms")]

@@ -11,7 +11,8 @@ import pytest
 from catalogs.models import load_model
 from optimizer.candidates import Candidates, build_candidates, node_shapes
 from optimizer.capacity import fill_capacity, least_memory_share, memory_concurrency, other_memory
-from optimizer.performance.latency import predict_closed_loop, predict_open_loop
+from optimizer.performance.latency import predict_closed_loop
+from optimizer.performance.operating_point import predict_open_loop
 from optimizer.rules import bit
 from optimizer.scenario import Memory, Scenario
 from tests.optimizer.catalogs import MEDIUM, Fields, catalog, offer, question

@@ -173,7 +173,7 @@ def test_overhead_and_headroom_are_shares_below_one(path: str, value: Any) -> No
         ("workload", 3, "workload: expected a mapping of fields (input_tokens, output_tokens, request_rate"),
         ("workload", [1], "got [1]"),
         ("workload", None, "got nothing"),
-        ("targets", "fast", "targets: expected a mapping of fields (ttft_ms, tpot_ms, e2e_ms); got 'fast'"),
+        ("targets", "fast", "targets: expected a mapping of fields (at, ttft_ms, tpot_ms, e2e_ms, confidence)"),
         ("target", {}, "target: is not a field; did you mean targets?"),
         ("xyz", 1, "xyz: is not a field (known: model, description, workload, targets, limits, memory, prices)"),
         ("workload.input_token", 3, "workload.input_token: is not a field; did you mean input_tokens?"),

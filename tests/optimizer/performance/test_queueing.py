@@ -2,16 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from optimizer.performance.queueing import prefill_wait_seconds, slot_wait_seconds
-
-
-def test_one_slot_is_mm1() -> None:
-    """M/M/1 at load 0.8 with 2 s of service waits rho/(1-rho) x s = 0.8/0.2 x 2 = 8 s; constant service half of it."""
-    assert slot_wait_seconds(0.4, 1, 2.0) == pytest.approx(8.0)
-    assert slot_wait_seconds(0.4, 1, 2.0, cv2=0.0) == pytest.approx(4.0)
+from optimizer.performance.queueing import SlotWait, slot_wait
 
 
 def erlang_c(slots: int, erlang: float) -> float:
@@ -22,29 +14,58 @@ def erlang_c(slots: int, erlang: float) -> float:
     return blocked / (1.0 - erlang / slots * (1.0 - blocked))
 
 
-@pytest.mark.parametrize(("slots", "erlang"), [(1, 0.7), (2, 1.6), (10, 8.0), (64, 60.0)])
-def test_sakasegawa_is_close_to_erlang_c(slots: int, erlang: float) -> None:
-    """M/M/m waits C / (m - a) services exactly; the approximation stays within 10% at the loads that matter."""
-    exact = erlang_c(slots, erlang) / (slots - erlang)
-    assert slot_wait_seconds(erlang, slots, 1.0) == pytest.approx(exact, rel=0.10)
+def markov(slots: float, erlang: float, **cv2: float) -> SlotWait:
+    """A service of 1 s that does not grow with load: a Poisson number in flight."""
+    one = np.ones(1)
+    return slot_wait(erlang * one, np.sqrt(erlang) * one, slots * one, erlang * one, slots * one, **cv2)
 
 
-def test_saturation_is_an_infinite_wait() -> None:
-    assert np.isinf(slot_wait_seconds([1.0, 2.0, 0.1, 0.0], [10, 10, 0, 0], 10.0)).tolist() == [True] * 4
-    assert np.isinf(prefill_wait_seconds([1.0, 2.0], 1.0)).all()
+@pytest.mark.parametrize(("slots", "erlang"), [(2, 1.6), (10, 8.0), (64, 55.0), (256, 240.0)])
+def test_it_is_close_to_erlang_c(slots: int, erlang: float) -> None:
+    """In M/M/m an arrival waits with probability C, here within 10%, and then 1 / (m - a) services, here exactly."""
+    found = markov(slots, erlang)
+    assert float(found.share[0]) == pytest.approx(erlang_c(slots, erlang), rel=0.10)
+    assert float(found.if_any_s[0]) == pytest.approx(1 / (slots - erlang))
 
 
-def test_prefill_wait_is_md1() -> None:
-    """Load 0.5 with 0.2 s prefills waits 0.2 x 0.5 / (2 x 0.5) = 0.1 s."""
-    assert prefill_wait_seconds(2.5, 0.2) == pytest.approx(0.1)
+def test_it_is_a_few_in_a_thousand_off_where_hardly_anyone_waits() -> None:
+    """Ten slots at half load: 3.6% wait; the normal says 2.9%."""
+    assert float(markov(10, 5.0).share[0]) == pytest.approx(erlang_c(10, 5.0), abs=0.01)
 
 
-@given(
-    rate=st.floats(0, 100),
-    more=st.floats(0, 100),
-    slots=st.integers(1, 4096),
-    service=st.floats(1e-3, 1e3),
-)
-def test_waits_grow_with_the_rate(rate: float, more: float, slots: int, service: float) -> None:
-    assert 0 <= slot_wait_seconds(rate, slots, service) <= slot_wait_seconds(rate + more, slots, service)
-    assert 0 <= prefill_wait_seconds(rate, service) <= prefill_wait_seconds(rate + more, service)
+def test_equal_requests_wait_half_as_long_and_bursts_longer() -> None:
+    """Kingman: a wait is proportional to (ca2 + cs2) / 2: 1 for M/M, 1/2 for M/D, 2.5 for bursts of 4."""
+    factors = [
+        float((markov(10, 8.0, arrivals_cv2=ca2, slot_cv2=cs2).if_any_s / markov(10, 8.0).if_any_s)[0])
+        for ca2, cs2 in ((1, 1), (1, 0), (4, 1))
+    ]
+    assert factors == pytest.approx([1.0, 0.5, 2.5])
+
+
+def test_percentiles_of_the_wait_follow_from_its_share() -> None:
+    """One in ten waits 2 s on average: p50 and p90 are 0, p95 is 2 ln(0.1 / 0.05) = 1.386 s, the mean 0.2 s."""
+    wait = SlotWait(np.array([0.1]), np.array([2.0]))
+    assert [float(wait.at(level)[0]) for level in ("p50", "p90", "p95")] == pytest.approx([0.0, 0.0, 1.386], abs=1e-3)  # type: ignore[arg-type]
+    assert float(wait.mean_s[0]) == pytest.approx(0.2)
+
+
+def test_a_wait_adds_to_a_percentile_as_independent_parts_do() -> None:
+    """Mean 1, p95 at 4, a wait of 4 at p95: 1 + sqrt(3^2 + 4^2) = 6; below the mean the wait is added as it is."""
+    wait = SlotWait(np.ones(1), np.ones(1))
+    mean, high, low, waited = (np.array([value]) for value in (1.0, 4.0, 0.5, 4.0))
+    assert float(wait.add(mean, high, waited)[0]) == pytest.approx(6.0)
+    assert float(wait.add(mean, low, waited)[0]) == pytest.approx(4.5)
+
+
+def test_saturation_is_an_infinite_wait_of_everyone() -> None:
+    for slots, erlang in ((10.0, 10.0), (10.0, 12.0), (0.0, 1.0)):
+        found = markov(slots, erlang)
+        assert float(found.share[0]) == 1.0
+        assert np.isinf(found.mean_s).all()
+        assert np.isinf(found.at("p50")).all()
+
+
+def test_nobody_waits_where_nobody_comes() -> None:
+    found = markov(10.0, 1e-9)
+    assert float(found.mean_s[0]) == pytest.approx(0.0, abs=1e-12)
+    assert float(found.at("p99")[0]) == 0.0

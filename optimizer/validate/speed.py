@@ -1,0 +1,130 @@
+"""Predicted against measured speed of a file of runs: errors by group, coverage of the interval, what was left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from optimizer.errors import QuestionError
+from optimizer.validate.speed_predict import QUANTITIES, predict_table
+from optimizer.validate.speed_rows import BURST, read_runs, runs_to_predict, unpredictable
+
+GROUPS = ("scenario", "gpu", "engine", "model")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Errors(_Part):
+    """How far off one quantity is over some runs.
+
+    Attributes:
+        quantity: "ttft_ms", "tpot_ms" or "output_tok_s_total".
+        rows: runs that measured it.
+        mean_percent, median_percent: of the absolute errors, relative to what was measured.
+        bias_percent: median of the signed errors; above 0 predictions are too high.
+        covered: share of runs within the 80% interval.
+    """
+
+    quantity: str
+    rows: int
+    mean_percent: float
+    median_percent: float
+    bias_percent: float
+    covered: float
+
+
+class Group(_Part):
+    """The errors of one group of runs."""
+
+    by: str
+    name: str
+    errors: tuple[Errors, ...]
+
+
+class SpeedValidation(_Part):
+    """What `shardwise validate speed --json` prints.
+
+    Attributes:
+        file: the file of runs.
+        rows, judged: runs in it, and those predicted that measured something.
+        overall: errors of all judged runs but bursts, whose TTFT is all queueing; `groups` has those apart.
+        not_judged: {why: runs}.
+    """
+
+    file: str
+    rows: int
+    judged: int
+    overall: tuple[Errors, ...]
+    groups: tuple[Group, ...]
+    not_judged: dict[str, int]
+
+
+def validate_speed(path: Path) -> tuple[SpeedValidation, pd.DataFrame]:
+    """Predict each run of a file, and compare; returns the summary, and the input's rows with predictions added.
+
+    Raises:
+        QuestionError: the file is none of runs.
+    """
+    table = read_runs(path)
+    reason = unpredictable(table)
+    predicted = predict_table(runs_to_predict(table[reason == ""])) if (reason == "").any() else pd.DataFrame()
+    measured = table[list(QUANTITIES)].where(table[list(QUANTITIES)] > 0)
+    reason = reason.where((reason != "") | measured.notna().any(axis=1), "nothing measured")
+    full = predicted.reindex(table.index)
+    result = pd.concat([_as_given(path), full, reason.rename("not_judged")], axis=1)
+    judged = table.join(full)[reason == ""]
+    found = SpeedValidation(
+        file=str(path),
+        rows=len(table),
+        judged=len(judged),
+        overall=_errors(judged[judged["scenario"] != BURST]),
+        groups=tuple(
+            Group(by=by, name=str(name), errors=_errors(part))
+            for by in GROUPS
+            for name, part in judged.groupby(by, dropna=False)
+        ),
+        not_judged={str(text): int(count) for text, count in reason[reason != ""].value_counts().items()},
+    )
+    return found, result
+
+
+def write_predicted(result: pd.DataFrame, out: Path) -> None:
+    """Write rows with predictions as CSV.
+
+    Raises:
+        QuestionError: the file cannot be written.
+    """
+    try:
+        result.to_csv(out, index=False)
+    except OSError as error:
+        raise QuestionError(f"{out}: cannot be written ({error})") from None
+
+
+def _as_given(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
+def _errors(judged: pd.DataFrame) -> tuple[Errors, ...]:
+    found = []
+    for name in QUANTITIES:
+        part = judged[(judged[name] > 0) & np.isfinite(judged[f"predicted_{name}"].astype(float))]
+        if part.empty:
+            continue
+        off = part[f"predicted_{name}"] / part[name] - 1.0
+        inside = (part[name] >= part[f"predicted_{name}_low"]) & (part[name] <= part[f"predicted_{name}_high"])
+        found.append(
+            Errors(
+                quantity=name,
+                rows=len(part),
+                mean_percent=float(off.abs().mean() * 100),
+                median_percent=float(off.abs().median() * 100),
+                bias_percent=float(off.median() * 100),
+                covered=float(inside.mean()),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,94 @@
+"""Measured runs of a file, as replicas to predict, and why some cannot be predicted or judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from catalogs.errors import CatalogError
+from catalogs.models import load_model
+from optimizer.errors import QuestionError
+from optimizer.performance.calibration.full_load import slots_of
+from optimizer.performance.calibration.observations import FULL_LOAD, STATIC, benchmark_rows, canonical_gpu, model_name
+
+CLOSED, OPEN, BURST = "fixed_concurrency", "server_fixed_qps", "offline_burst_all_requests"
+PREDICTED = (CLOSED, STATIC, FULL_LOAD, OPEN, BURST)
+NEEDED = ("engine", "model", "gpu", "n_gpus", "tp", "isl", "osl", "scenario")
+# Columns that a file may lack: text, and numbers.
+TEXT = ("set", "engine_version", "weight_precision", "kv_precision", "len_dist")
+NUMBERS = ("pp", "ep", "attn_dp", "concurrency", "batch", "request_rate", "ttft_ms", "tpot_ms", "output_tok_s_total")
+
+
+def read_runs(path: Path) -> pd.DataFrame:
+    """Read a file in the columns of a serving benchmark.
+
+    Raises:
+        QuestionError: the file cannot be read, holds no rows, or lacks columns that every prediction needs.
+    """
+    try:
+        table = pd.read_csv(path, low_memory=False)
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise QuestionError(f"{path}: cannot be read as CSV ({error})") from None
+    missing = [name for name in NEEDED if name not in table]
+    if missing:
+        raise QuestionError(f"{path}: no column {', '.join(missing)}; needed: {', '.join(NEEDED)}")
+    if table.empty:
+        raise QuestionError(f"{path}: no rows")
+    for name in TEXT:
+        table[name] = table.get(name, np.nan)
+    for name in ("n_gpus", "tp", "isl", "osl", *NUMBERS):
+        given = table[name] if name in table else pd.Series(np.nan, index=table.index)
+        table[name] = pd.to_numeric(given, errors="coerce")
+    return table
+
+
+def unpredictable(table: pd.DataFrame) -> pd.Series:
+    """Return why each run cannot be predicted; empty where it can."""
+    reason = pd.Series("", index=table.index, dtype=object)
+    gpus = {name: _gpu_problem(name) for name in table["gpu"].unique()}
+    models = {name: _model_problem(name) for name in table["model"].unique()}
+    batch = table["concurrency"].fillna(table["batch"])
+    waits = table["scenario"].isin((CLOSED, STATIC))
+    parts = table["tp"] * table["pp"].fillna(1) * table["attn_dp"].fillna(1)
+    checks = {
+        "scenario is none that is predicted": ~table["scenario"].isin(PREDICTED),
+        "no lengths": ~((table["isl"] >= 1) & (table["osl"] >= 1)),
+        "no GPUs or tensor parallel size": ~((table["n_gpus"] >= 1) & (table["tp"] >= 1)),
+        "more GPUs in a replica than there are": parts > table["n_gpus"],
+        "no concurrency": waits & ~(batch > 0),
+        "no request rate": (table["scenario"] == OPEN) & ~(table["request_rate"] > 0),
+    }
+    for text, broken in checks.items():
+        reason = reason.where((reason != "") | ~broken, text)
+    reason = reason.where(reason != "", table["gpu"].map(gpus))
+    return reason.where(reason != "", table["model"].map(models) if len(models) > 1 else models[table["model"].iloc[0]])
+
+
+def runs_to_predict(table: pd.DataFrame) -> pd.DataFrame:
+    """Return predictable runs as replicas, with `batch` filled in where the engine picks it, and `slots`."""
+    rows = benchmark_rows(table)
+    rows["slots"] = slots_of(rows)
+    rows["rate"] = table["request_rate"] / rows["replicas"]
+    picked = ~rows["scenario"].isin((CLOSED, STATIC))
+    rows["batch"] = np.where(picked, rows["slots"], rows["batch"])
+    return rows
+
+
+def _gpu_problem(name: object) -> str:
+    try:
+        canonical_gpu(str(name))
+    except CatalogError:
+        return f"unknown GPU {name}"
+    return ""
+
+
+def _model_problem(name: object) -> str:
+    if not isinstance(name, str):
+        return "no model named"
+    try:
+        load_model(model_name(name, ""))
+    except CatalogError:
+        return f"unknown model {name}"
+    return ""
