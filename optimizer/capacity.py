@@ -149,7 +149,7 @@ def fill_capacity(
     fits = (broken & bit("vram_headroom", *LATENCIES)) == 0
     cap = np.where(fits, np.minimum(by_memory, scenario.limits.max_concurrency_per_replica), 0)
     limit = max_concurrency(
-        speed, cap, work.input_tokens, work.output_tokens, tpot_target_s=_tpot_at_limit_s(targets, alone, work)
+        speed, cap, work.input_tokens, work.output_tokens, tpot_target_s=_tpot_at_limit_s(targets, alone, speed, work)
     )
     if work.kind == "output_tokens_per_second":
         limit = _most_in_flight(speed, limit, scenario, targets)
@@ -194,14 +194,16 @@ def with_capacity(frame: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: replicas[name].to_numpy()[of_row] for name in FILLED})
 
 
-def _tpot_at_limit_s(targets: dict[str, Floats], alone: dict[str, Floats], work: Workload) -> Floats:
+def _tpot_at_limit_s(targets: dict[str, Floats], alone: dict[str, Floats], speed: SpeedModel, work: Workload) -> Floats:
     """Return the time per token that the concurrency limit may reach: the target, and what end-to-end time leaves.
 
-    Only waiting comes on top of a request's own prefill, and how much of that there is depends on the traffic.
+    Only waiting comes on top of a request's own prefill, and how much of that there is depends on the traffic. At a low
+    percentile a prompt may be shorter than the mean: the limit is kept for the mean one.
     """
     most = targets.get("tpot", np.full(len(alone["ttft"]), np.inf))
     if "e2e" in targets and work.output_tokens > 1:
-        most = np.minimum(most, (targets["e2e"] - alone["ttft"]) / (work.output_tokens - 1))
+        prefill = np.maximum(alone["ttft"], speed.prefill_seconds(work.input_tokens))
+        most = np.minimum(most, (targets["e2e"] - prefill) / (work.output_tokens - 1))
     return most
 
 

@@ -79,6 +79,8 @@ def solve(
     problem = pose(scenario, model=model, catalog=catalog, today=today)
     day = today or date.today()
     feasible = problem.feasible
+    if scenario.targets.at != "mean":
+        feasible = _that_hold(problem, feasible)
     plan = _infeasible_plan(problem, day, settings) if feasible.empty else _plan(problem, feasible, day, settings)
     violations = check_plan(plan, problem.model, problem.listed.frame)
     if violations:
@@ -129,9 +131,29 @@ def choose(feasible: pd.DataFrame, scenario: Scenario, settings: Settings | None
     One layout rents one offer, so of two choices that keep every rule the dearer is dominated. The cheapest of each
     GPU type and the cheapest of all go in; a dearer one can never be the answer.
     """
-    of_each_gpu = feasible.drop_duplicates("gpu")
-    kept = feasible.loc[sorted({*of_each_gpu.index, *feasible.index[:KEPT_IN_ALL]})]
+    kept = _not_dominated(feasible)
     return cheapest(infeasible.to_choices(kept), infeasible.demand_of(scenario), settings), kept
+
+
+def _not_dominated(feasible: pd.DataFrame) -> pd.DataFrame:
+    of_each_gpu = feasible.drop_duplicates("gpu")
+    return feasible.loc[sorted({*of_each_gpu.index, *feasible.index[:KEPT_IN_ALL]})]
+
+
+def _that_hold(problem: Problem, feasible: pd.DataFrame) -> pd.DataFrame:
+    """Leave out choices that miss a target at the traffic that they would really get.
+
+    A replica gets less than it could carry within its targets, which can only help a mean; the closed form of a
+    percentile is not quite monotone, so those that would enter the program are looked at where they would run.
+    """
+    while not feasible.empty:
+        kept = _not_dominated(feasible)
+        found = answers(problem.scenario, problem.model, kept, problem.candidates.speed, problem.offers)
+        holds = [all(target.holds for target in answer.targets) for answer in found]
+        if all(holds):
+            break
+        feasible = feasible.drop(index=kept.index[[not one for one in holds]])
+    return feasible
 
 
 def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Settings | None) -> Plan:
