@@ -42,6 +42,7 @@ COEFFICIENTS: dict[str, str] = {
     "compute_weight_only": "share of dense 16-bit FLOP/s when weights are expanded to 16 bits first",
     "compute_decode": "factor on the share for a decode batch, whose products are short",
     "compute_experts": "factor on the share for the grouped products of routed experts",
+    "distinct_experts": "share of the tokens of a batch after the first that choose experts of their own",
     "compute_attention": "share of dense 16-bit FLOP/s that attention reaches",
     "layer_seconds": "fixed cost of one layer",
     "moe_layer_seconds": "extra fixed cost of a MoE layer (routing, permutation, grouped products)",
@@ -53,10 +54,12 @@ COEFFICIENTS: dict[str, str] = {
     "prefill_sharing": "factor on a prefill's time when it shares steps with decode",
     "prefill_seconds": "fixed cost of a request before its first token (HTTP, tokenizing, scheduling)",
     "prefill_queue": "factor on the mean wait behind other requests' prefills in a closed loop",
-    "wave_same_lengths": "share of all prefills in flight that a request waits for, in closed loops of one length",
-    "wave_near_lengths": "the same in closed loops whose lengths vary a little",
+    "wave_same_lengths": "share of all others' prefills that a request waits for, in closed loops of one length",
+    "wave_tokens": "prompt tokens in flight beyond which clients of one length fall out of step",
+    "wave_near_lengths": "the same where lengths vary a little: only the first prompts come together",
 }
-ONE_SIDED = frozenset({"prefill_queue", "wave_same_lengths", "wave_near_lengths"})
+LARGEST_SHARE, CAP_SHARPNESS = 0.98, 8.0
+ONE_SIDED = frozenset({"prefill_queue", "wave_same_lengths", "wave_tokens", "wave_near_lengths"})
 # Up to which release an era of an engine reaches; later releases are of the last era.
 ERAS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
     "vllm": (((0, 11), "2025"), ((0, 13), "late-2025"), ((99,), "2026")),
@@ -71,7 +74,8 @@ class Routing:
     """How uneven real expert routing is, against even routing.
 
     Attributes:
-        distinct: distinct experts grow with this share of the tokens after the first.
+        distinct: in operator timings, distinct experts grow with this share of the tokens after the first; the prior of
+            `distinct_experts`.
         imbalance: the busiest GPU's share of expert work under expert parallelism, over the mean.
     """
 
@@ -129,7 +133,6 @@ class Efficiencies:
         routing: how uneven expert routing is.
         measured: levels of GPUs, models and engines that runs of the fit have.
         bands: how far off predictions are.
-        caps: the most that a coefficient may be.
     """
 
     common: Mapping[str, float]
@@ -139,15 +142,14 @@ class Efficiencies:
     routing: Routing
     measured: frozenset[str] = frozenset()
     bands: Bands = field(default_factory=Bands)
-    caps: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(shares_of_a_peak(), 0.98))
 
     def coefficients(self, setting: Setting) -> dict[str, float]:
-        """Return each coefficient under a setting: the shared value times its factors; a share stays below 0.98."""
+        """Return each coefficient under a setting: the shared value times its factors; a share stays below a peak."""
         values = dict(self.common)
         for level in setting.levels():
             for name, factor in self.factors.get(self._lender(level), {}).items():
                 values[name] *= factor
-        return {name: min(value, self.caps.get(name, np.inf)) for name, value in values.items()}
+        return {name: float(below_cap(value)) if name in _SHARES else value for name, value in values.items()}
 
     def unmeasured(self, setting: Setting) -> frozenset[str]:
         """Return what of a setting no run of the fit had: "family", "gpu" (in a measured family), "model", "engine"."""
@@ -172,9 +174,18 @@ class Efficiencies:
         return f"family {self.lenders[name]}" if kind == "family" and name in self.lenders else level
 
 
+def below_cap(share: npt.ArrayLike) -> Array:
+    """Return shares of a peak that level off below LARGEST_SHARE, smoothly, so that a fit feels it come."""
+    value = np.asarray(share, dtype=np.float64)
+    return np.asarray((value**-CAP_SHARPNESS + LARGEST_SHARE**-CAP_SHARPNESS) ** (-1.0 / CAP_SHARPNESS))
+
+
 def shares_of_a_peak() -> tuple[str, ...]:
     """Return the coefficients that are shares of a peak, which no run exceeds."""
     return tuple(name for name in COEFFICIENTS if name.startswith("compute_") or name.endswith("_bandwidth"))
+
+
+_SHARES = frozenset(shares_of_a_peak())
 
 
 @lru_cache(maxsize=1)

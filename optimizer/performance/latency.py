@@ -102,15 +102,14 @@ class _Traffic:
         queued = queued + np.maximum(one_round - served, 0.0)
         return _Latency(lead=lead, queued=queued, tpot=tpot, e2e=np.maximum(served, one_round))
 
-    def in_step(self, in_flight: Array, waves: Array, spread: Array) -> _Latency:
+    def in_step(self, in_flight: Array, waves: Array, together: Array) -> _Latency:
         """Return the latencies when clients wait for this share of all prefills before their first token."""
         steady = self.at(in_flight)
         if not waves.any():
             return steady
         least = self.speed.decode_step_seconds(in_flight, self.context) * self.decodes
         others = (in_flight - 1.0) * self.occupancy
-        apart = np.maximum(spread * self.further * least, 1e-9)
-        waited = waves * others / (1.0 + others / apart)
+        waited = waves * others / (1.0 + (in_flight - 1.0) / together)
         # Longer queues than one behind all others are met where clients are in step, and cost no throughput elsewhere.
         ahead = others / np.maximum(self.further * least + self.occupancy, 1e-12)
         longer = self.occupancy * ahead * np.maximum(self.queued - 1.0, 0.0)
@@ -130,7 +129,7 @@ def predict_closed_loop(
     output_tokens: npt.ArrayLike,
     *,
     waves: npt.ArrayLike = 0.0,
-    spread: npt.ArrayLike = np.inf,
+    together: npt.ArrayLike = np.inf,
 ) -> Prediction:
     """Return what each replica does with a fixed number of requests always in flight.
 
@@ -145,15 +144,15 @@ def predict_closed_loop(
         output_tokens: generated tokens of a request (at least 1), likewise.
         waves: share of the other requests' prefills that one waits for because clients are in step: 0 where lengths
             differ, as in real traffic; a number or one per replica (`SpeedModel.waves` has those of benchmarks).
-        spread: by what share of its decoding a request's end is early or late: clients fall out of step when the
-            prefills of all take longer than that; infinite where all are of one length.
+        together: requests that keep in step; beyond as many, clients fall out of it. Infinite where all start at once
+            and the first prompts are what is waited for.
 
     Raises:
         ValueError: a length is below 1.
     """
     traffic = _Traffic(speed, input_tokens, output_tokens)
     in_flight = np.maximum(_column(speed, concurrency), 1.0)
-    latency = traffic.in_step(in_flight, _column(speed, waves), _column(speed, spread))
+    latency = traffic.in_step(in_flight, _column(speed, waves), _column(speed, together))
     rate = traffic.rate(in_flight, latency)
     return Prediction(
         ttft_s=latency.lead + latency.queued,

@@ -42,8 +42,8 @@ Index = npt.NDArray[np.intp]
 # chunked_prefill_size); longer prompts go through in chunks.
 CHUNK_TOKENS = 8192.0
 
-# Grouped products work in tiles of 128 tokens: each expert that is hit computes about half a tile that no token fills.
-UNFILLED_TOKENS_PER_EXPERT = 64.0
+# Grouped products work in tiles of 16 to 128 tokens: each expert computes about half a tile that no token fills.
+EMPTY_ROWS = (8.0, 64.0)
 
 _SPLIT_COLUMNS = ("weights", "kv_cache", "tp", "pp", "ep", "attention_dp")
 _LINK_COLUMNS = ("gpu", "tp", "attention_dp", "gpus_per_node", "scale_up_gpus", "network", "network_gbit_per_s", "ep")
@@ -53,14 +53,14 @@ _LINK_COLUMNS = ("gpu", "tp", "attention_dp", "gpus_per_node", "scale_up_gpus", 
 class _Experts:
     """A shape of MoE layer: seconds to read all its experts, to compute a token, and how tokens spread over them.
 
-    `unfilled` is what computing the unfilled tiles of all experts costs, in tokens.
+    `share` is the share of the experts that a token uses.
     """
 
     read: Array
     compute: Array
     log_miss: float
     spread: Array
-    unfilled: float
+    share: float
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class SpeedModel:
         exchanges = self._exchange_seconds(full / self._dp) * tokens / CHUNK_TOKENS
         compute = self._product_seconds(per_rank, tokens) + self._head / self._dp
         experts = sum(
-            (group.compute * tokens * (1.0 + group.unfilled / CHUNK_TOKENS) for group in self._experts),
+            (group.compute * tokens * (1.0 + EMPTY_ROWS[1] / group.share / CHUNK_TOKENS) for group in self._experts),
             np.zeros(self.rows),
         )
         busy = (compute + experts + self._prompt_scores(tokens) / self._dp + exchanges) / self._pp
@@ -254,7 +254,10 @@ class SpeedModel:
             busiest = np.minimum(1.0, hit + group.spread * np.sqrt(hit * (1.0 - hit)))
             group_read = group.read * busiest
             read += group_read
-            computing = group.compute * (tokens + group.unfilled * hit)
+            # Tiles are as tall as an expert's tokens call for; half of the last one is empty.
+            tokens_per_expert = tokens * group.share / hit
+            empty = np.clip(0.5 * tokens_per_expert, *EMPTY_ROWS) / group.share
+            computing = group.compute * (tokens + empty * hit)
             excess += _roofline(group_read, computing) - group_read
         return read, excess
 
@@ -305,7 +308,7 @@ class SpeedModel:
         self._head = compute(work.head_flop)
         self._decode_share = rates.coefficients["compute_decode"][of_rate]
         grouped = rates.coefficients["compute_experts"][of_rate]
-        self._distinct = np.where(alike, 0.0, efficiencies.routing.distinct)
+        self._distinct = np.where(alike, 0.0, np.minimum(rates.coefficients["distinct_experts"][of_rate], 1.0))
         self._experts = []
         for group in work.experts:
             ranks = group.ranks[of_split]
@@ -316,7 +319,7 @@ class SpeedModel:
                     compute=compute(group.flop_per_token) * uneven / grouped,
                     log_miss=float(np.log1p(-min(group.per_token / group.experts, 1.0 - 1e-9))),
                     spread=np.sqrt(2.0 * np.log(ranks) * ranks / group.experts),
-                    unfilled=UNFILLED_TOKENS_PER_EXPERT * group.experts / group.per_token,
+                    share=group.per_token / group.experts,
                 )
             )
 

@@ -20,7 +20,6 @@ from optimizer.validate.speed_rows import BURST, CLOSED, OPEN
 Array = npt.NDArray[np.float64]
 
 QUANTITIES = ("ttft_ms", "tpot_ms", "output_tok_s_total")
-SLOT_DOUBT = 1.5
 STARTING_AND_ENDING = 0.75  # of the rate that arrives: what runs with a slow start and a long end deliver
 BURST_REQUESTS = 1000.0  # prompts that offline benchmarks send at once unless told otherwise
 
@@ -39,14 +38,9 @@ def _predict(speed: SpeedModel, part: pd.DataFrame) -> Array:
     batch, slots = (part[name].to_numpy(dtype=np.float64) for name in ("batch", "slots"))
     outputs = part["output_tokens"].to_numpy(dtype=np.float64)
     scenario = part["scenario"].to_numpy()
-    static = scenario == STATIC
-    # Engines hold more than the estimate where caches are 8-bit or memory is spared; only NIM's are as said.
-    sure = np.where(part["engine"] == "nim", slots, slots * SLOT_DOUBT)
-    running = np.where(static, batch, np.minimum(batch, sure))
-    tpot, ttft, e2e = predict_runs(speed, part.assign(batch=running)).T
-    rate = running / e2e
-    # Requests beyond the slots wait until as many have been served.
-    ttft = ttft + np.where(scenario == CLOSED, (batch - running) / rate, 0.0)
+    running = np.minimum(batch, slots)
+    tpot, ttft, e2e = predict_runs(speed, part).T
+    rate = batch / e2e
     ttft = np.where(scenario == BURST, ttft + 0.5 * np.maximum(BURST_REQUESTS - running, 0.0) / rate, ttft)
     is_open = scenario == OPEN
     if is_open.any():

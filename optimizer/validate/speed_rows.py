@@ -10,10 +10,18 @@ import pandas as pd
 from catalogs.errors import CatalogError
 from catalogs.models import load_model
 from optimizer.errors import QuestionError
-from optimizer.performance.calibration.full_load import slots_of
-from optimizer.performance.calibration.observations import FULL_LOAD, STATIC, benchmark_rows, canonical_gpu, model_name
+from optimizer.performance.calibration.observations import (
+    CLOSED_LOOP,
+    FULL_LOAD,
+    OPEN_LOOP,
+    STATIC,
+    benchmark_rows,
+    canonical_gpu,
+    model_name,
+)
+from optimizer.performance.calibration.slots import with_slots
 
-CLOSED, OPEN, BURST = "fixed_concurrency", "server_fixed_qps", "offline_burst_all_requests"
+CLOSED, OPEN, BURST = CLOSED_LOOP, OPEN_LOOP, "offline_burst_all_requests"
 PREDICTED = (CLOSED, STATIC, FULL_LOAD, OPEN, BURST)
 NEEDED = ("engine", "model", "gpu", "n_gpus", "tp", "isl", "osl", "scenario")
 # Columns that a file may lack: text, and numbers.
@@ -67,13 +75,11 @@ def unpredictable(table: pd.DataFrame) -> pd.Series:
 
 
 def runs_to_predict(table: pd.DataFrame) -> pd.DataFrame:
-    """Return predictable runs as replicas, with `batch` filled in where the engine picks it, and `slots`."""
+    """Return predictable runs as replicas, with `slots`, and `batch` filled in where the engine picks it."""
     rows = benchmark_rows(table)
-    rows["slots"] = slots_of(rows)
     rows["rate"] = table["request_rate"] / rows["replicas"]
-    picked = ~rows["scenario"].isin((CLOSED, STATIC))
-    rows["batch"] = np.where(picked, rows["slots"], rows["batch"])
-    return rows
+    rows["batch"] = rows["batch"].where(rows["scenario"].isin((CLOSED, STATIC)))
+    return with_slots(rows)
 
 
 def _gpu_problem(name: object) -> str:

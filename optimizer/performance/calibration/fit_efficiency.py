@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,6 @@ import pandas as pd
 
 from catalogs.gpus import get_gpu
 from catalogs.models import load_model
-from optimizer.performance.calibration.full_load import with_full_load
 from optimizer.performance.calibration.held_out import FOLDS, cell_names, fold_of, is_fresh
 from optimizer.performance.calibration.levels import design
 from optimizer.performance.calibration.observations import FULL_LOAD, OLD_ENGINES, read_observations
@@ -31,6 +31,7 @@ from optimizer.performance.calibration.residuals import (
     widening,
 )
 from optimizer.performance.calibration.routing import measured_routing
+from optimizer.performance.calibration.slots import is_uncertain, with_slots
 from optimizer.performance.calibration.solver import Fit, factors
 from optimizer.performance.efficiency import DATA_FILE, Routing, Setting, architecture_key, calibration_group
 
@@ -77,22 +78,18 @@ def row_weights(rows: pd.DataFrame) -> Array:
     return np.asarray(weight[:, None] * np.where(full[:, None], (0.0, 0.0, 1.0), TARGET_WEIGHTS))
 
 
-def out_of_fold(fit: Fit, weight: Array, usable: Mask) -> Array:
-    """Return residuals of the usable rows, each from a fit that has not seen its cell; NaN elsewhere."""
-    fold, found = fold_of(fit.rows), np.full((len(fit.rows), 3), np.nan)
-    for k in range(FOLDS):
-        parameters = fit.solve(usable & (fold != k), weight)
-        seen = usable & (fold == k)
-        found[seen] = fit.residuals(parameters)[seen]
-    return found
+def solve_each(fit: Fit, weight: Array, masks: Sequence[Mask]) -> list[Array]:
+    """Return the parameters of fits that each see the rows of one mask, as many at a time as there are processors."""
+    with ProcessPoolExecutor() as pool:
+        return list(pool.map(fit.solve, masks, [weight] * len(masks)))
 
 
-def left_out(fit: Fit, weight: Array, usable: Mask, column: Sequence[str], names: Sequence[str]) -> Array:
-    """Return residuals of the usable rows of each name, from a fit that has seen none of them; NaN elsewhere."""
-    found, values = np.full((len(fit.rows), 3), np.nan), np.asarray(column)
-    for name in names:
-        out = values == name
-        found[out & usable] = fit.residuals(fit.solve(usable & ~out, weight))[out & usable]
+def out_of_sample(fit: Fit, weight: Array, usable: Mask, groups: Sequence[Mask]) -> Array:
+    """Return residuals of the usable rows of each group, from a fit that has seen none of it; NaN elsewhere."""
+    found = np.full((len(fit.rows), 3), np.nan)
+    fits = solve_each(fit, weight, [usable & ~group for group in groups])
+    for parameters, group in zip(fits, groups, strict=True):
+        found[usable & group] = fit.residuals(parameters)[usable & group]
     return found
 
 
@@ -145,8 +142,17 @@ def family_notes(rows: pd.DataFrame, residuals: Array) -> dict[str, dict[str, ob
     return notes
 
 
+def print_errors(title: str, rows: pd.DataFrame, residuals: Array, bands: Mapping[str, tuple[float, float]]) -> None:
+    """Print errors in percent by scenario, engine and family, and how many lie in the 80% band."""
+    print(f"\n{title}: errors in percent, and how many lie in the 80% band")
+    for keys in (["scenario"], ["scenario", "engine", "family"]):
+        print(errors_by(rows, residuals, keys).round(1).to_string())
+    print("covered:", covered(rows, residuals, bands))
+    print(covered_by(rows, residuals, bands).round(2).to_string())
+
+
 def main() -> None:
-    """Fit, report errors on fresh cells, and write the data file."""
+    """Fit, report errors on what the fit had not seen, and write the data file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--moe", type=Path, required=True, help="operator timings of MoE layers")
@@ -154,37 +160,45 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DATA_FILE)
     arguments = parser.parse_args()
     observations = read_observations(pd.read_csv(arguments.runs, low_memory=False))
-    print("left out:", observations.left_out)
-    rows = with_full_load(observations.rows)
+    rows = with_slots(observations.rows)
+    uncertain = is_uncertain(rows)
+    print("left out:", observations.left_out | {"how many requests were in flight is not known": int(uncertain.sum())})
+    rows = rows[~uncertain].reset_index(drop=True)
     rows["family"] = [calibration_group(get_gpu(name)) for name in rows["gpu"]]
     rows["moe"] = rows["model"].map({name: load_model(name).is_moe for name in rows["model"].unique()})
     settings = settings_of(rows)
+    architectures = np.array([setting.architecture for setting in settings])
     routing = measured_routing(pd.read_csv(arguments.moe, low_memory=False))
-    fit, weight, fresh = Fit(rows, design(settings), routing), row_weights(rows), is_fresh(rows)
+    fit, weight, fresh = Fit(rows, design(settings, routing), routing), row_weights(rows), is_fresh(rows)
 
-    unseen = out_of_fold(fit, weight, ~fresh)
+    fold = fold_of(rows)
+    unseen = out_of_sample(fit, weight, ~fresh, [fold == k for k in range(FOLDS)])
     bands = intervals(rows, unseen)
-    models = {setting.architecture for setting in settings_of(rows[rows["model"].isin(LEFT_OUT_MODELS)])}
-    architectures = [setting.architecture for setting in settings]
-    wider = {
-        "gpu": widening(unseen, left_out(fit, weight, ~fresh, list(rows["gpu"]), LEFT_OUT_GPUS)),
-        "model": widening(unseen, left_out(fit, weight, ~fresh, architectures, sorted(models))),
-    }
+    on_fresh = out_of_sample(fit, weight, np.ones(len(rows), dtype=np.bool_), [fresh])
+    print_errors("cells out of fold", rows, unseen, bands)
+    print_errors("fresh cells", rows, on_fresh, bands)
+
+    gpus = [(rows["gpu"] == name).to_numpy() for name in LEFT_OUT_GPUS]
+    models = sorted({key for key, name in zip(architectures, rows["model"], strict=True) if name in LEFT_OUT_MODELS})
+    without_gpu = out_of_sample(fit, weight, ~fresh, gpus)
+    without_model = out_of_sample(fit, weight, ~fresh, [architectures == key for key in models])
+    known = np.array([len(set(rows["gpu"][architectures == key])) > 1 for key in models_in(architectures)])
+    elsewhere = dict(zip(models_in(architectures), known, strict=True))
+    on_known = np.where(np.array([elsewhere[key] for key in architectures])[:, None], without_gpu, np.nan)
+    for title, residuals, key in (
+        ("GPUs left out whole, models that other GPUs ran", on_known, "gpu"),
+        ("models left out whole", without_model, "model"),
+    ):
+        print(f"\n{title}: errors in percent")
+        print(errors_by(rows, residuals, ["scenario", key]).round(1).to_string())
+    wider = {"gpu": widening(unseen, without_gpu), "model": widening(unseen, without_model)}
     wider |= {"family": UNSEEN_FAMILY * wider["gpu"], "engine": wider["model"]}
-    on_fresh = fit.residuals(fit.solve(~fresh, weight))
-    on_fresh[~fresh] = np.nan
-    for title, residuals in (("cells out of fold", unseen), ("fresh cells", on_fresh)):
-        print(f"\n{title}: errors in percent, and how many lie in the 80% band")
-        for keys in (["scenario"], ["scenario", "engine", "family"]):
-            print(errors_by(rows, residuals, keys).round(1).to_string())
-        print("covered:", covered(rows, residuals, bands))
-        print(covered_by(rows, residuals, bands).round(2).to_string())
 
     parameters = fit.solve(np.ones(len(rows), dtype=np.bool_), weight)
     both = np.where(np.isfinite(on_fresh), on_fresh, unseen)
     measured = {
         "gpu": sorted(rows["gpu"].unique()),
-        "model": sorted(set(architectures)),
+        "model": models_in(architectures),
         "engine": sorted(rows["engine"].unique()),
     }
     head = (
@@ -197,6 +211,11 @@ def main() -> None:
     found = factors(parameters, fit.design)
     text = toml(found, routing, family_notes(rows, both), bands, wider, measured, head)
     arguments.out.write_text(text, encoding="utf-8")
+
+
+def models_in(architectures: npt.NDArray[np.str_]) -> list[str]:
+    """Return the distinct architectures, sorted."""
+    return sorted(set(architectures.tolist()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from optimizer.performance.efficiency import COEFFICIENTS, Setting, shares_of_a_peak
+from optimizer.performance.efficiency import COEFFICIENTS, Routing, Setting, shares_of_a_peak
 
 Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
@@ -42,24 +42,27 @@ PRIORS: dict[str, tuple[float, float]] = {
     "prefill_sharing": (1.0, 0.15),
     "prefill_seconds": (20e-3, 0.8),
     "prefill_queue": (1.0, 0.5),
-    "wave_same_lengths": (0.10, 0.7),
-    "wave_near_lengths": (0.05, 0.7),
+    "wave_same_lengths": (0.50, 0.7),
+    "wave_tokens": (40e3, 0.7),
+    "wave_near_lengths": (0.05, 0.3),
 }
-# Kinds of coefficients: shares of a peak are alike everywhere, fixed costs and waiting less so.
-SHARE, COST, EXCHANGE, WAIT = range(4)
-SPREADS: dict[str, tuple[float, float, float, float]] = {
-    "family": (0.15, 0.35, 0.15, 0.3),
-    "gpu": (0.06, 0.12, 0.15, 0.1),
-    "engine": (0.12, 0.40, 0.15, 0.8),
-    "era": (0.06, 0.20, 0.10, 0.4),
-    "release": (0.05, 0.15, 0.08, 0.4),
-    "engine-family": (0.06, 0.20, 0.10, 0.3),
-    "model": (0.06, 0.15, 0.05, 0.1),
-    "model-weights": (0.05, 0.10, 0.0, 0.0),
-    "engine-model": (0.10, 0.30, 0.10, 0.3),
-    "engine-model-family": (0.06, 0.15, 0.05, 0.15),
+DISTINCT_SPREAD = 0.3
+# Kinds of coefficients: shares of a peak are alike everywhere, fixed costs and waiting less so, and
+# how a model routes is its own.
+SHARE, COST, EXCHANGE, WAIT, ROUTING = range(5)
+SPREADS: dict[str, tuple[float, float, float, float, float]] = {
+    "family": (0.15, 0.35, 0.15, 0.3, 0.0),
+    "gpu": (0.06, 0.12, 0.15, 0.1, 0.0),
+    "engine": (0.12, 0.40, 0.15, 0.8, 0.0),
+    "era": (0.06, 0.20, 0.10, 0.4, 0.0),
+    "release": (0.05, 0.15, 0.08, 0.4, 0.0),
+    "engine-family": (0.06, 0.20, 0.10, 0.3, 0.0),
+    "model": (0.06, 0.15, 0.05, 0.1, 0.5),
+    "model-weights": (0.05, 0.10, 0.0, 0.0, 0.0),
+    "engine-model": (0.10, 0.30, 0.10, 0.3, 0.0),
+    "engine-model-family": (0.06, 0.15, 0.05, 0.15, 0.0),
 }
-WAITS = frozenset({"prefill_seconds", "prefill_queue", "wave_same_lengths", "wave_near_lengths"})
+WAITS = frozenset({"prefill_seconds", "prefill_queue", "wave_same_lengths", "wave_tokens", "wave_near_lengths"})
 # ROCm's kernels and launches owe nothing to CUDA's; boxes joined by PCIe differ in sockets and switches.
 OTHER_STACK, OTHER_STACKS = 2.5, frozenset({"family cdna3"})
 PCIE_SPREAD, PCIE_LEVELS = 0.40, frozenset({"family ada"})
@@ -71,6 +74,8 @@ def kind_of(name: str) -> int:
         return SHARE
     if name == "communication":
         return EXCHANGE
+    if name == "distinct_experts":
+        return ROUTING
     return WAIT if name in WAITS else COST
 
 
@@ -90,9 +95,14 @@ class Design:
     spread: Array
 
 
-def design(settings: Sequence[Setting], spreads: dict[str, tuple[float, float, float, float]] | None = None) -> Design:
-    """Return the parameters that the settings of all rows call for."""
-    spreads = spreads or SPREADS
+def design(settings: Sequence[Setting], routing: Routing) -> Design:
+    """Return the parameters that the settings of all rows call for.
+
+    Args:
+        settings: of each row.
+        routing: how uneven measured layers were, which the prior takes over.
+    """
+    priors = PRIORS | {"distinct_experts": (routing.distinct, DISTINCT_SPREAD)}
     of_setting = {setting: ("", *setting.levels()) for setting in set(settings)}
     levels = tuple(sorted({level for names in of_setting.values() for level in names}))
     at = {level: position for position, level in enumerate(levels)}
@@ -101,9 +111,9 @@ def design(settings: Sequence[Setting], spreads: dict[str, tuple[float, float, f
     for row, level in enumerate(levels):
         for column, name in enumerate(NAMES):
             if not level:
-                mean[row, column], spread[row, column] = np.log(PRIORS[name][0]), PRIORS[name][1]
+                mean[row, column], spread[row, column] = np.log(priors[name][0]), priors[name][1]
                 continue
-            spread[row, column] = spreads[level.split(" ")[0]][kind_of(name)]
+            spread[row, column] = SPREADS[level.split(" ")[0]][kind_of(name)]
             if level in OTHER_STACKS:
                 spread[row, column] *= OTHER_STACK
             if level in PCIE_LEVELS and name == "communication":

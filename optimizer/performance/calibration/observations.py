@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from catalogs.gpus import get_gpu, load_gpus
-from optimizer.performance.efficiency import engine_era
+from optimizer.performance.efficiency import calibration_group, engine_era
 
 # Names that data sets use, in our catalogs' words.
 GPUS = {
@@ -42,17 +42,19 @@ QUANTIZED_CHECKPOINTS = {
     ("MiniMaxAI/MiniMax-M2.5", "nvfp4"): "nvidia/MiniMax-M2.5-NVFP4",
     ("Qwen/Qwen3.5-397B-A17B", "nvfp4"): "nvidia/Qwen3.5-397B-A17B-NVFP4",
 }
+QUANTIZED = frozenset({"fp8", "nvfp4", "mxfp4"})
 # GH200 runs on several GPUs are of boards that NVLink joins, which the catalog's plain GH200 is not.
 JOINED = frozenset({"GH200-96GB"})
 GPUS_PER_NODE = {"GB200-NVL72": 4, "GH200-96GB": 1}
 ENGINES = {"nim_llama3_concurrency": "nim", "trtllm_0.9_static_batch": "tensorrt-llm-0.9"}
+CLOSED_LOOP = "fixed_concurrency"
 FULL_LOAD = "offline_max_throughput"
 STATIC = "static_batch"
 OPEN_LOOP = "server_fixed_qps"
 # Requests per second at which a server is about idle, and how many are then in flight: enough to fit TTFT.
 LIGHT_LOAD, IN_FLIGHT_AT_LIGHT_LOAD = 4.0, 2.0
 OLD_ENGINES = ("nim", "tensorrt-llm-0.9")
-SCENARIOS = ("fixed_concurrency", STATIC, FULL_LOAD)
+SCENARIOS = (CLOSED_LOOP, STATIC, FULL_LOAD)
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,7 @@ def benchmark_rows(table: pd.DataFrame) -> pd.DataFrame:
     rows["weights"] = [_weights(*row) for row in zip(table["weight_precision"], table["model"], strict=True)]
     rows["model"] = [model_name(name, weights) for name, weights in zip(table["model"], rows["weights"], strict=True)]
     rows["kv_cache"] = [
-        _kv_cache(*row)
-        for row in zip(table["kv_precision"], rows["weights"], rows["engine"], table["scenario"], strict=True)
+        _kv_cache(*row) for row in zip(table["kv_precision"], rows["weights"], rows["engine"], rows["gpu"], strict=True)
     ]
     rows["tp"], rows["pp"] = table["tp"], table["pp"].fillna(1).astype(int)
     rows["attention_dp"] = table["attn_dp"].fillna(1).astype(int)
@@ -117,7 +118,7 @@ def benchmark_rows(table: pd.DataFrame) -> pd.DataFrame:
     rows["tpot_s"], rows["ttft_s"] = table["tpot_ms"] / 1e3, table["ttft_ms"] / 1e3
     # A closed loop without a stated TPOT still says how long a request takes: c / (rate) = TTFT + (o - 1) TPOT.
     derived = (rows["batch"] * rows["output_tokens"] / throughput - rows["ttft_s"]) / (rows["output_tokens"] - 1)
-    rows["tpot_s"] = rows["tpot_s"].fillna(derived.where(rows["scenario"] == "fixed_concurrency"))
+    rows["tpot_s"] = rows["tpot_s"].fillna(derived.where(rows["scenario"] == CLOSED_LOOP))
     return rows
 
 
@@ -160,7 +161,6 @@ def _reasons(table: pd.DataFrame) -> pd.Series:
         "no TPOT and no TTFT": table["tpot_ms"].isna() & table["ttft_ms"].isna() & (table["scenario"] != FULL_LOAD),
         "no throughput": table["output_tok_s_total"].isna() & (table["scenario"] == FULL_LOAD),
         "a single output token": table["osl"] < 2,
-        "requests wait for a slot longer than they decode": table["ttft_ms"] > table["osl"] * table["tpot_ms"],
     }
     for text, broken in checks.items():
         reason = reason.where((reason != "") | ~broken, text)
@@ -177,9 +177,13 @@ def model_name(name: str, weights: str) -> str:
     return QUANTIZED_CHECKPOINTS.get((name, weights), MODELS.get(name, name))
 
 
-def _kv_cache(precision: object, weights: str, engine: str, scenario: str) -> str:
+def _kv_cache(precision: object, weights: str, engine: str, gpu: str) -> str:
+    """The KV cache's format where a run does not say it, by how many requests such runs hold at once.
+
+    NIM and TensorRT-LLM follow the quantized checkpoint, which asks for 8 bits; on Blackwell benchmarks of other
+    engines ask for it too. NVIDIA's static batches of 2024 kept 16 bits.
+    """
     if isinstance(precision, str):
         return precision
-    # The quantized checkpoints that TensorRT-LLM is benchmarked with ask for an FP8 cache; other engines keep 16 bits.
-    asks = engine == "nim" or (engine == "tensorrt-llm" and scenario == FULL_LOAD)
-    return "fp8" if weights in {"fp8", "nvfp4"} and asks else "bf16"
+    asks = engine in {"nim", "tensorrt-llm"} or calibration_group(get_gpu(gpu)) == "blackwell"
+    return "fp8" if weights in QUANTIZED and asks else "bf16"

