@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from optimizer.check.audit import Audit, exceeds
 from optimizer.check.floors import least_kv_bytes, least_weight_bytes
 from optimizer.divisibility import check_split
-from optimizer.memory import MemoryBreakdown, MemoryPolicy, breakdown
+from optimizer.memory import MemoryPolicy, breakdown
 from optimizer.memory.footprint import DEFAULT_SEQUENCES
 from optimizer.memory.warmup import warm_up
+from optimizer.plan import MemoryUse
 
 GIB = 2**30
 
@@ -207,7 +208,7 @@ def need_and_available_gib(audit: Audit, gpu_memory_gib: float) -> tuple[float, 
     return need, gpu_memory_gib * (1 - asked.headroom)
 
 
-def memory_use(audit: Audit) -> MemoryBreakdown:
+def memory_use(audit: Audit) -> MemoryUse:
     """Work out one GPU's memory anew, by cause."""
     asked = audit.scenario.memory
     policy = MemoryPolicy(

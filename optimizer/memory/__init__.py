@@ -11,7 +11,6 @@ smallest      the fewest GPUs of each type that hold a model (not imported here:
 """
 
 from optimizer.memory.capacity import (
-    MemoryBreakdown,
     breakdown,
     concurrent_requests,
     max_concurrency,
@@ -25,7 +24,6 @@ from optimizer.memory.stages import stage_layer_counts
 __all__ = [
     "EngineFlags",
     "Footprint",
-    "MemoryBreakdown",
     "MemoryPolicy",
     "breakdown",
     "concurrent_requests",
