@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from numpy.typing import NDArray
 
-from optimizer.memory import MemoryPolicy, concurrent_requests
+from optimizer.memory import concurrent_requests, memory_policy
 from optimizer.memory.policy import demand
 from optimizer.performance.distributions import Level
 from optimizer.performance.latency import Prediction, max_concurrency, predict_closed_loop
@@ -26,17 +26,6 @@ Floats = NDArray[np.float64]
 LATENCIES = ("ttft", "tpot", "e2e")
 FILLED = ("memory_concurrency", "concurrency", "capacity", "alone_ttft_s", "alone_tpot_s", "alone_e2e_s", "broken")
 ROUNDING = 1e-9  # 100 requests x 0.29 is 28.999999999999996, and means 29
-
-
-def memory_policy(memory: Memory) -> MemoryPolicy:
-    """Return the memory policy that the scenario asks for."""
-    return MemoryPolicy(
-        name=memory.policy,
-        overhead=memory.overhead,
-        headroom=memory.headroom,
-        gpu_memory_utilization=memory.gpu_memory_utilization,
-        engine=memory.engine,
-    )
 
 
 def other_memory(memory: Memory) -> Memory:
