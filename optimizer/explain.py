@@ -97,6 +97,9 @@ def _why_not_smaller(problem: Problem, row: pd.Series) -> str:
     able = smaller[smaller["broken"] == 0]
     if not able.empty:
         most = able.loc[able["capacity"].idxmax()]
+        if most["capacity"] >= problem.scenario.workload.demand:
+            fewest = int(able.loc[able["capacity"] >= problem.scenario.workload.demand, "gpus"].min())
+            return f"{gpus_words(fewest)} would carry the traffic, but no smaller node that may be rented costs less"
         carried = rate_words(problem.scenario, float(most["capacity"]))
         return f"a replica on {gpus_words(int(most['gpus']))} carries only {carried} within the targets"
     if smaller.empty:

@@ -27,7 +27,7 @@ from optimizer.relax import find_least_changes
 from optimizer.savings import cheaper_choices, cheaper_if
 from optimizer.scenario import Scenario
 from optimizer.version import __version__
-from optimizer.wording import summarize, unmeasured_words
+from optimizer.wording import summarize, terms_words, unmeasured_words
 
 KEPT_IN_ALL = 8  # the cheapest choices that enter the program, beside the cheapest of each GPU type
 
@@ -296,7 +296,7 @@ def _common(problem: Problem, today: date, layout: Layout | None, run: SolverRun
 
 
 def _warnings(basis: PriceBasis, layout: Layout | None) -> tuple[str, ...]:
-    warnings = []
+    warnings = [] if layout is None else list(terms_words(layout))
     unmeasured = unmeasured_words(layout) if layout is not None else ""
     if unmeasured:
         warnings.append(

@@ -165,7 +165,7 @@ def _over_at_tail(plan: Plan, target: TargetCheck | None) -> bool:
 
 
 def _print_tail(out: Console, plan: Plan) -> None:
-    """Name the targets that hold on the mean and not for the slowest requests, and what would ask for it."""
+    """Say which flags ask for more, where a target is a close call, or holds on the mean and not for slow requests."""
     if plan.performance is None:
         return
     over = [
@@ -174,6 +174,8 @@ def _print_tail(out: Console, plan: Plan) -> None:
         for target in plan.targets
         if _over_at_tail(plan, target)
     ]
+    if any(target.close_call for target in plan.targets) and plan.scenario["targets"]["confidence"] is None:
+        out.print("A target that has to hold for sure: --confidence 0.9 asks for nine in ten.")
     if over:
         out.print(
             f"Targets are on means, and {TAIL} is over: {', '.join(over)}. For targets at {TAIL}: --at {TAIL} "

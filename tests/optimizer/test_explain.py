@@ -90,6 +90,24 @@ def test_a_cheaper_gpu_of_which_more_are_needed_says_what_one_carries() -> None:
     assert "are needed" in why
 
 
+def test_a_gpu_that_is_sold_by_more_than_the_traffic_takes_says_so_and_not_that_fewer_carry_too_little() -> None:
+    # Two L4s carry 4 requests/s of 8B in BF16; they come eight to a node, at more than four H100s.
+    why = on(ask({}, offer(H100, 2.5, 4), offer(L4, 4.0, 8), model=MEDIUM), L4).why
+
+    assert why.endswith("2 GPUs would carry the traffic, but no smaller node that may be rented costs less")
+
+
+@pytest.mark.parametrize(
+    ("term", "words"),
+    [("spot", "taken back at any time"), ("reserved-3y", "commit to 3 years: $65,700 in all"), ("on-demand", None)],
+)
+def test_terms_say_what_they_take_upon_themselves(term: str, words: str | None) -> None:
+    # $2.50 x 730 hours x 36 months.
+    plan = ask({"limits": {"terms": [term]}}, offer(H100, 2.5, term=term))
+
+    assert any(words in warning for warning in plan.warnings) if words else not plan.warnings
+
+
 def test_a_gpu_that_does_not_run_the_format_says_so() -> None:
     assert on(ask({}, offer(H100, 2.5), offer(V100, 0.5)), V100).why == "it does not run bf16 weights"
 
