@@ -18,13 +18,17 @@ _UNITS = {
 
 
 def rate(scenario: Scenario) -> str:
-    """Say how much traffic there is."""
-    return rate_words(scenario, scenario.workload.demand, "g")
+    """Say how much traffic there is, to the last digit."""
+    return _of_traffic(scenario, f"{scenario.workload.demand:,.12g}")
 
 
-def rate_words(scenario: Scenario, amount: float, digits: str = ".3g") -> str:
-    """Say an amount of traffic of the scenario's kind."""
-    said, unit = f"{amount:{digits}}", _UNITS[scenario.workload.kind]
+def rate_words(scenario: Scenario, amount: float) -> str:
+    """Say an amount of traffic of the scenario's kind, to three digits or whole."""
+    return _of_traffic(scenario, f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}")
+
+
+def _of_traffic(scenario: Scenario, said: str) -> str:
+    unit = _UNITS[scenario.workload.kind]
     return f"{said} {unit.replace('requests', 'request', 1) if said == '1' else unit}"
 
 

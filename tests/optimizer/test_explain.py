@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -153,3 +154,11 @@ def test_a_replica_over_nodes_says_what_tensor_parallel_would_have_taken() -> No
 
     assert "spans 2 nodes over infiniband at 400 Gbit/s" in spans
     assert "Tensor parallel over all 2 GPUs instead would take" in instead
+
+
+def test_large_amounts_of_traffic_are_written_the_way_people_do_and_without_targets_none_are_spoken_of() -> None:
+    work = {"request_rate": None, "output_tokens_per_second": 1_234_567.5}
+    plan = ask({"workload": work}, offer(H100, 2.5), offer(L4, 2.0))
+
+    assert re.search(r"a replica carries \d{1,3},\d{3} output tokens/s \(", on(plan, L4).why)
+    assert any("for 1,234,567.5 output tokens/s: " in line for line in plan.explanation[3].lines)
