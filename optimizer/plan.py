@@ -17,7 +17,7 @@ HOURS_PER_MONTH = 730  # 365 x 24 / 12, the month that cloud price lists use
 class AnswerPart(BaseModel):
     """Whatever an answer is made of: never changed once it is there."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Layout(AnswerPart):
