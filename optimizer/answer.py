@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec
-from optimizer.capacity import LATENCIES, always_in_flight, latency_factors, memory_policy, variability
+from optimizer.capacity import LATENCIES, always_in_flight, latency_factors, variability
 from optimizer.choices import MICRO
 from optimizer.fit import memory_use
+from optimizer.memory import memory_policy
 from optimizer.performance.distributions import PERCENTILES
 from optimizer.performance.efficiency import tpot_error
 from optimizer.performance.intervals import latencies_ms, probability_below

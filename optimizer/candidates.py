@@ -174,18 +174,19 @@ def _warm_up_bytes(model: ModelSpec, table: SplitTable, replicas: pd.DataFrame, 
     stage = (replicas["tp"] * replicas["attention_dp"]).to_numpy()
     linked = replicas["scale_up_gpus"].to_numpy() >= stage
     rocm = np.isin(replicas["gpu"].to_numpy(), [gpu.name for gpu in load_gpus().values() if gpu.vendor == "amd"])
-    kinds, of_row = np.unique(np.stack([replicas["split"].to_numpy(), linked, rocm]), axis=1, return_inverse=True)
+    # One number holds a split and the two ways a GPU can differ in.
+    kinds, of_row = np.unique(replicas["split"].to_numpy() * 4 + linked * 2 + rocm, return_inverse=True)
     needs = [
         warm_up(
             memory.engine,
             model,
-            table.splits[split],
-            linked=bool(is_linked),
-            rocm=bool(is_rocm),
+            table.splits[kind // 4],
+            linked=bool(kind & 2),
+            rocm=bool(kind & 1),
             max_batched_tokens=memory.max_batched_tokens,
             max_sequences=DEFAULT_SEQUENCES,
         ).need_bytes
-        for split, is_linked, is_rocm in kinds.T.tolist()
+        for kind in kinds.tolist()
     ]
     return np.asarray(np.array(needs, dtype=np.float64)[of_row.reshape(-1)])
 

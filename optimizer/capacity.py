@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 from numpy.typing import NDArray
 
-from optimizer.memory import MemoryPolicy, concurrent_requests
+from optimizer.memory import concurrent_requests, memory_policy
 from optimizer.memory.policy import demand
 from optimizer.performance.distributions import Level
 from optimizer.performance.latency import Prediction, max_concurrency, predict_closed_loop
-from optimizer.performance.open_loop import Variability
+from optimizer.performance.open_loop import OpenLoop, Variability
 from optimizer.performance.operating_point import closed_loop_percentiles, max_arrival_rate
 from optimizer.performance.speed import SpeedModel
 from optimizer.rules import bit
@@ -26,17 +26,6 @@ Floats = NDArray[np.float64]
 LATENCIES = ("ttft", "tpot", "e2e")
 FILLED = ("memory_concurrency", "concurrency", "capacity", "alone_ttft_s", "alone_tpot_s", "alone_e2e_s", "broken")
 ROUNDING = 1e-9  # 100 requests x 0.29 is 28.999999999999996, and means 29
-
-
-def memory_policy(memory: Memory) -> MemoryPolicy:
-    """Return the memory policy that the scenario asks for."""
-    return MemoryPolicy(
-        name=memory.policy,
-        overhead=memory.overhead,
-        headroom=memory.headroom,
-        gpu_memory_utilization=memory.gpu_memory_utilization,
-        engine=memory.engine,
-    )
 
 
 def other_memory(memory: Memory) -> Memory:
@@ -121,7 +110,11 @@ def _at_target(speed: SpeedModel, requests: npt.ArrayLike, scenario: Scenario) -
 
 
 def fill_capacity(
-    frame: pd.DataFrame, speed: SpeedModel, scenario: Scenario, memory: Memory | None = None
+    frame: pd.DataFrame,
+    speed: SpeedModel,
+    scenario: Scenario,
+    memory: Memory | None = None,
+    at_least: Floats | None = None,
 ) -> pd.DataFrame:
     """Fill in what one replica carries within the targets, and which targets it breaks.
 
@@ -136,6 +129,7 @@ def fill_capacity(
         speed: the speed model of those rows.
         scenario: the question.
         memory: memory settings to use instead of the scenario's.
+        at_least: per row, the least capacity that is of any use; a row that cannot carry as much may have 0.
     """
     work, factors = scenario.workload, latency_factors(scenario, speed)
     targets = latency_targets_s(scenario, factors)
@@ -158,7 +152,7 @@ def fill_capacity(
     return frame.assign(
         memory_concurrency=by_memory,
         concurrency=limit,
-        capacity=_capacity(speed, scenario, limit, targets),
+        capacity=_capacity(speed, scenario, limit, targets, at_least),
         alone_ttft_s=alone["ttft"] * factors["ttft"],
         alone_tpot_s=alone["tpot"] * factors["tpot"],
         alone_e2e_s=alone["e2e"] * factors["e2e"],
@@ -252,13 +246,31 @@ def _rate(speed: SpeedModel, in_flight: Ints, work: Workload) -> Floats:
     return predict_closed_loop(speed, np.maximum(in_flight, 1), *lengths).requests_per_second
 
 
-def _capacity(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats]) -> Floats:
-    """Return the traffic a replica carries at this limit, in the workload's unit; 0 where it runs none."""
-    able = np.nonzero(limit > 0)[0]
+def _capacity(
+    speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats], at_least: Floats | None
+) -> Floats:
+    """Return the traffic a replica carries at this limit, in the workload's unit; 0 where it runs none, or too little.
+
+    What it carries is looked for only where the most that it could is `at_least` as much as is of use.
+    """
+    worth = limit > 0
+    if at_least is not None:
+        worth &= _most_carried(speed, scenario, limit) >= at_least * (1 - ROUNDING)
+    able = np.nonzero(worth)[0]
     carried = np.zeros(len(limit))
-    of_able = {name: target[able] for name, target in targets.items()}
-    carried[able] = _carried(speed.take(able), scenario, limit[able], of_able)
+    if len(able):
+        of_able = {name: target[able] for name, target in targets.items()}
+        carried[able] = _carried(speed.take(able), scenario, limit[able], of_able)
     return carried
+
+
+def _most_carried(speed: SpeedModel, scenario: Scenario, limit: Ints) -> Floats:
+    """Return a bound on the traffic a replica carries at this limit: what it does when full, whatever the targets."""
+    work, share = scenario.workload, scenario.max_utilization
+    lengths = work.input_tokens, work.output_tokens
+    if work.kind == "request_rate":
+        return OpenLoop(speed, limit, *lengths, variability(work)).most * share
+    return np.asarray(limit * share) if work.kind == "concurrency" else np.full(len(limit), np.inf)
 
 
 def _carried(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats]) -> Floats:

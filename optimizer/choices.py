@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from optimizer.rules import bit, bits_of_kind
+from optimizer.rules import RULES, bit, bits_of_kind
 from optimizer.scenario import Scenario
 
 Ints = NDArray[np.int64]
@@ -51,6 +51,9 @@ CANDIDATE_COLUMNS += [
 ]
 CANDIDATE_COLUMNS += ["capacity", "alone_ttft_s", "alone_tpot_s", "alone_e2e_s"]
 
+# Of those, what counting and ordering the choices takes.
+COUNTED_BY = ["capacity", "gpus_per_node", "replicas_per_node", "nodes_per_replica", "precision", "pp", "gpus", "split"]
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -80,7 +83,8 @@ def offer_rows(scenario: Scenario, offers: pd.DataFrame, shape_of: Ints, today: 
         }
     )
     # Offers are sorted by price, then by names: the first of a group is the cheapest, and ties fall by name.
-    group = np.unique(np.stack([rows["shape"], rows["broken"]]), axis=1, return_inverse=True)[1].reshape(-1)
+    key = rows["shape"].to_numpy() << len(RULES) | rows["broken"].to_numpy()
+    group = np.unique(key, return_inverse=True)[1].reshape(-1)
     return rows[_rises(group, rows["node_cap"].to_numpy())].reset_index(drop=True)
 
 
@@ -184,39 +188,35 @@ def build_choices(scenario: Scenario, frame: pd.DataFrame, shape_offers: pd.Data
         shape_offers: what `offer_rows` kept.
     """
     candidate, kept = _joined(frame["shape"].to_numpy(), shape_offers["shape"].to_numpy())
-    rows = pd.DataFrame(
-        {"candidate": candidate}
-        | {name: frame[name].to_numpy()[candidate] for name in CANDIDATE_COLUMNS}
-        | {name: shape_offers[name].to_numpy()[kept] for name in ("offer", "price_micro_usd", "node_cap")}
-    )
-    broken = frame["broken"].to_numpy()[candidate] | shape_offers["broken"].to_numpy()[kept]
+    of = {name: frame[name].to_numpy()[candidate] for name in ("broken", *COUNTED_BY)}
+    of |= {name: shape_offers[name].to_numpy()[kept] for name in ("offer", "price_micro_usd", "node_cap")}
+    broken = of["broken"] | shape_offers["broken"].to_numpy()[kept]
     # What a replica carries may not be known where it breaks a target: at the least, one replica would do.
-    capacity = rows["capacity"].to_numpy()
+    capacity = of["capacity"]
     known = ((broken & bits_of_kind("target")) == 0) | (capacity > 0)
     fewest = np.where(known, fewest_replicas(scenario, capacity), 1)
     replicas = allowed_replicas(scenario, fewest)
-    nodes = nodes_needed(replicas, rows["replicas_per_node"].to_numpy(), rows["nodes_per_replica"].to_numpy())
-    cost = nodes * rows["price_micro_usd"].to_numpy()
+    nodes = nodes_needed(replicas, of["replicas_per_node"], of["nodes_per_replica"])
+    cost = nodes * of["price_micro_usd"]
     limits = scenario.limits
-    broken = (
-        broken
-        | np.where(replicas >= NEVER, bit("traffic"), 0)
-        | np.where(nodes > rows["node_cap"].to_numpy(), bit("quota"), 0)
-    )
+    broken |= np.where(replicas >= NEVER, bit("traffic"), 0) | np.where(nodes > of["node_cap"], bit("quota"), 0)
     if limits.replicas:
         broken |= np.where(np.isin(replicas, limits.replicas), 0, bit("replicas_allowed"))
     if limits.budget_usd_per_hour is not None:
         broken |= np.where(cost > round(limits.budget_usd_per_hour * MICRO), bit("budget"), 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        load = scenario.workload.demand / (replicas * rows["capacity"].to_numpy())
-    rows = rows.assign(
-        broken=broken,
-        fewest=fewest,
-        replicas=replicas,
-        nodes=nodes,
-        cost_micro_usd=cost,
-        gpus_rented=nodes * rows["gpus_per_node"].to_numpy(),
-        load_permille=np.where(np.isfinite(load), np.rint(1000 * np.minimum(load, 1e6)), NEVER).astype(np.int64),
-    )
-    order = np.lexsort([rows[column].to_numpy() for column in reversed(TIE_BREAK)])
-    return Choices(rows.iloc[order].reset_index(drop=True), shape_offers)
+        load = scenario.workload.demand / (replicas * capacity)
+    of |= {
+        "candidate": candidate,
+        "broken": broken,
+        "fewest": fewest,
+        "replicas": replicas,
+        "nodes": nodes,
+        "cost_micro_usd": cost,
+        "gpus_rented": nodes * of["gpus_per_node"],
+        "load_permille": np.where(np.isfinite(load), np.rint(1000 * np.minimum(load, 1e6)), NEVER).astype(np.int64),
+    }
+    order = np.lexsort([of[column] for column in reversed(TIE_BREAK)])
+    rows = {name: values[order] for name, values in of.items()}
+    rows |= {name: frame[name].to_numpy()[rows["candidate"]] for name in CANDIDATE_COLUMNS if name not in rows}
+    return Choices(pd.DataFrame(rows), shape_offers)

@@ -13,6 +13,7 @@ from optimizer.candidates import allowed_weights
 from optimizer.capacity import LATENCIES, least_memory_share
 from optimizer.plan import Alternative
 from optimizer.rules import bit, bits_of_kind, broken_names, get_rule, merged, tally
+from optimizer.scenario import Scenario
 from optimizer.wording import gpus_words, milliseconds, rate_words
 
 if TYPE_CHECKING:
@@ -71,11 +72,20 @@ def _what_demands(problem: Problem, row: pd.Series, answer: Answer) -> str:
     if layout.replicas > 1:
         carried = rate_words(scenario, float(row["capacity"]))
         limit = _limit(problem, row)
-        return f"a replica carries {carried} within the targets ({limit}), so {layout.replicas} are needed"
+        return f"a replica carries {carried}{_within(scenario)} ({limit}), so {layout.replicas} are needed"
     idle = layout.nodes * layout.gpus_per_node - layout.gpus_used
     if idle:
         return f"sold {layout.gpus_per_node} to a node, of which {gpus_words(idle)} would stay idle"
     return _why_not_smaller(problem, row)
+
+
+def _has_targets(scenario: Scenario) -> bool:
+    return any(getattr(scenario.targets, f"{name}_ms") is not None for name in LATENCIES)
+
+
+def _within(scenario: Scenario) -> str:
+    """Say that a replica would carry more without the latency targets, where there are any."""
+    return " within the targets" if _has_targets(scenario) else ""
 
 
 def _limit(problem: Problem, row: pd.Series) -> str:
@@ -84,7 +94,7 @@ def _limit(problem: Problem, row: pd.Series) -> str:
         return f"memory holds {int(row['memory_concurrency'])} requests at once"
     if row["concurrency"] >= problem.scenario.limits.max_concurrency_per_replica:
         return f"at most {int(row['concurrency'])} requests at once"
-    if all(getattr(problem.scenario.targets, f"{name}_ms") is None for name in LATENCIES):
+    if not _has_targets(problem.scenario):
         return f"more than {int(row['concurrency'])} requests at once deliver no more"
     return f"the latency targets hold up to {int(row['concurrency'])} requests at once"
 
@@ -97,8 +107,11 @@ def _why_not_smaller(problem: Problem, row: pd.Series) -> str:
     able = smaller[smaller["broken"] == 0]
     if not able.empty:
         most = able.loc[able["capacity"].idxmax()]
+        if most["capacity"] >= problem.scenario.workload.demand:
+            fewest = int(able.loc[able["capacity"] >= problem.scenario.workload.demand, "gpus"].min())
+            return f"{gpus_words(fewest)} would carry the traffic, but no smaller node that may be rented costs less"
         carried = rate_words(problem.scenario, float(most["capacity"]))
-        return f"a replica on {gpus_words(int(most['gpus']))} carries only {carried} within the targets"
+        return f"a replica on {gpus_words(int(most['gpus']))} carries only {carried}{_within(problem.scenario)}"
     if smaller.empty:
         return "no smaller replica exists"
     nearest = _Reasons(problem).nearest(smaller.index.to_numpy())

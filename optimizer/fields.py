@@ -125,7 +125,7 @@ ReplicaCounts = Annotated[tuple[Annotated[int, whole(1, 100_000)], ...], BeforeV
 class Part(BaseModel):
     """A part of a question: it cannot change and refuses what it does not know; an empty field counts as not given."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

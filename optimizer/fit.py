@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from itertools import groupby
-
-from pydantic import BaseModel, ConfigDict
 
 from catalogs.nodes import default_fabric
 from optimizer.memory import (
@@ -25,21 +22,19 @@ from optimizer.memory.eras import batch_defaults
 from optimizer.memory.footprint import DEFAULT_BATCHED_TOKENS, DEFAULT_SEQUENCES
 from optimizer.memory.smallest import smallest_counts
 from optimizer.memory.warmup import warm_up
-from optimizer.plan import MemoryUse
+from optimizer.plan import AnswerPart, MemoryUse
 from optimizer.replica import Replica, ReplicaAnswer
 
 GIB = 2**30
 
 
-class StageMemory(BaseModel):
+class StageMemory(AnswerPart):
     """Memory of the GPUs of equal pipeline stages that follow each other.
 
     Attributes:
         first, last: the stages, counted from 1.
         gpus: GPUs of all of them together; each holds `memory`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     first: int
     last: int
@@ -108,14 +103,8 @@ def memory_use(
 def _memory_of(
     replica: Replica, held: Footprint, context_tokens: int, per_rank: int, policy: MemoryPolicy
 ) -> MemoryUse:
-    gpu_bytes = float(replica.gpu.memory_bytes)
-    use = breakdown(policy, gpu_bytes, held, per_rank, context_tokens)
-    return MemoryUse(
-        **{field.name: getattr(use, field.name) for field in fields(use)}
-        | {"kv_tokens": use.kv_tokens * replica.split.attention_dp},
-        gpu_memory_gib=gpu_bytes / GIB,
-        context_tokens=context_tokens,
-    )
+    gpu_bytes, ranks = float(replica.gpu.memory_bytes), replica.split.attention_dp
+    return breakdown(policy, gpu_bytes, held, per_rank, context_tokens, attention_dp=ranks)
 
 
 def _stages(

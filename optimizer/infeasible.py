@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from optimizer.capacity import LATENCIES, least_memory_share
 from optimizer.choices import MICRO, NEVER, UNLIMITED, nodes_needed
@@ -17,6 +18,8 @@ from optimizer.programs.layout import COUNTING_RULES, Choice, Demand, Settings
 from optimizer.rules import RULES, bit, bits_of_kind, broken_names, get_rule
 from optimizer.scenario import Scenario
 from optimizer.wording import gpus_words, milliseconds, node_count, nodes_words, rate, summarize_row
+
+Floats = NDArray[np.float64]
 
 COUNTING = bit(*COUNTING_RULES)
 
@@ -149,12 +152,13 @@ def _needs(scenario: Scenario, table: Table, rule: str, others: tuple[str, ...])
     rows = _keeping(scenario, table.choices, others) if len(table.choices) else table.choices
     if rule in LATENCIES and len(rows):
         asked = getattr(scenario.targets, f"{rule}_ms")
-        least = float(rows[f"alone_{rule}_s"].min()) * 1e3
-        return f"at most {milliseconds(asked)} is asked; {milliseconds(least)} is the least, on an idle replica"
+        idle = rows[f"alone_{rule}_s"].to_numpy() * 1e3
+        said = _least(scenario, table, rows, rule, idle, milliseconds, "{} is the least, on an idle replica")
+        return f"at most {milliseconds(asked)} is asked; {said}"
     if rule == "vram_headroom" and len(rows):
-        frame = table.frame.iloc[rows["candidate"].unique()]
-        least = float(least_memory_share(frame, scenario.memory).min())
-        return f"one request needs {least:.1%} of the memory that the {scenario.memory.policy} policy allows, at best"
+        shares = least_memory_share(table.frame, scenario.memory)[rows["candidate"].to_numpy()]
+        needs = f"one request needs {{}} of the memory that the {scenario.memory.policy} policy allows, at best"
+        return _least(scenario, table, rows, rule, shares, "{:.1%}".format, needs)
     if rule == "budget":
         able = table.choices.loc[(table.choices["broken"] & ~bit("budget")) == 0, "cost_micro_usd"]
         least_cost = f"; the least that works costs ${able.min() / MICRO:,.2f}/h" if len(able) else ""
@@ -163,9 +167,40 @@ def _needs(scenario: Scenario, table: Table, rule: str, others: tuple[str, ...])
         asked = scenario.workload.held_tokens
         return f"a context of {asked:,} tokens is asked; the model's is {table.max_context_tokens:,}"
     if rule == "quota" and len(rows):
-        return f"{', '.join(_quotas(scenario))}; {_least_beyond(rows, 'traffic' in others)}"
+        within = rows[(rows["broken"] & ~bit("quota")) == 0]
+        beyond = _least_beyond(rows if within.empty else within, "traffic" in others)
+        return f"{', '.join(_quotas(scenario))}; {beyond}"
     said = ", ".join(_allowed(scenario).get(rule, ())) or get_rule(rule).meaning
     return said + (_ruled_out_there(table) if rule in ("gpu_allowed", "weights_allowed", "sizes_allowed") else "")
+
+
+def _least(
+    scenario: Scenario,
+    table: Table,
+    rows: pd.DataFrame,
+    rule: str,
+    values: Floats,
+    say: Callable[[float], str],
+    phrase: str,
+) -> str:
+    """Say in a phrase the least value of the choices that break no other rule, and a lesser one that more would give.
+
+    The least in the whole catalog may be of a layout that another limit rules out: it shows that the conflict stands
+    whatever else gives way, and is no figure to plan with. Counting rules are the business of the conflict itself.
+    """
+    others = rows["broken"].to_numpy() & ~COUNTING & ~bit(rule)
+    count = np.bitwise_count(others)
+    nearest, lowest = np.lexsort([values, count])[0], np.lexsort([count, values])[0]
+    figures = [say(float(values[at])) for at in (nearest, lowest)]
+    also = [_given_up(scenario, table, rows.iloc[at], broken_names(int(others[at]))) for at in (nearest, lowest)]
+    said = f"{phrase.format(figures[0])}{also[0]}"
+    return said if figures[1] == figures[0] else f"{said}; {figures[1]}{also[1]}"
+
+
+def _given_up(scenario: Scenario, table: Table, row: pd.Series, rules: tuple[str, ...]) -> str:
+    """Say which rules a choice needs given up, and for what; nothing where there are none."""
+    said = " and ".join(f"{name} ({_breaks(scenario, table, row, name)})" for name in rules)
+    return f" with {said} given up too" if said else ""
 
 
 def _least_beyond(rows: pd.DataFrame, with_traffic: bool) -> str:

@@ -14,11 +14,13 @@ SCHEMA_VERSION: Literal["1"] = "1"
 HOURS_PER_MONTH = 730  # 365 x 24 / 12, the month that cloud price lists use
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class AnswerPart(BaseModel):
+    """Whatever an answer is made of: never changed once it is there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class Layout(_Part):
+class Layout(AnswerPart):
     """What to rent and how to run the model on it.
 
     Attributes:
@@ -60,7 +62,7 @@ class Layout(_Part):
     price_source: str
 
 
-class Cost(_Part):
+class Cost(AnswerPart):
     """What the layout costs.
 
     Attributes:
@@ -78,15 +80,19 @@ class Cost(_Part):
     gap: float
 
 
-class MemoryUse(_Part):
-    """Memory per GPU of the fullest pipeline stage, at the concurrency limit with full contexts.
+class MemoryUse(AnswerPart):
+    """Memory per GPU by cause; of a plan, of the fullest pipeline stage at the concurrency limit with full contexts.
 
     Attributes:
+        activations_gib: framework: the estimate, as far as the overhead share covers it. SGLang: only what does not fit
+            beside its pool.
+        overhead_gib: the rest of the overhead share (framework), or context, collectives' buffers and graphs (engine).
         need_gib: weights + KV cache + activations + overhead.
         available_gib: what the policy lets the engine use.
-        headroom_left_gib: available - need.
+        headroom_left_gib: available - need; negative where it does not fit.
         gpu_memory_gib: what the driver reports.
-        kv_tokens: tokens that a replica's KV cache can hold in all.
+        kv_tokens: tokens that a replica's KV cache can hold in all. engine: as vLLM's log counts them. framework: in
+            requests of `context_tokens` each.
         context_tokens: tokens kept for each request.
     """
 
@@ -102,8 +108,13 @@ class MemoryUse(_Part):
     kv_tokens: int
     context_tokens: int
 
+    @property
+    def fits(self) -> bool:
+        """Whether need is within what is available."""
+        return self.need_gib <= self.available_gib
 
-class Saturation(_Part):
+
+class Saturation(AnswerPart):
     """What one replica does at its concurrency limit."""
 
     concurrency: int
@@ -112,21 +123,18 @@ class Saturation(_Part):
     requests_per_second: float
 
 
-class Performance(_Part):
-    """Predicted speed of the whole deployment at this traffic; means unless said otherwise.
+class Prediction(AnswerPart):
+    """Predicted speed; means unless said otherwise.
 
     Attributes:
         ttft_ms: arrival to first token, waiting included.
         tpot_ms: time per output token after the first.
         e2e_ms: arrival to last token.
-        percentiles: "ttft", "tpot" and "e2e", each by "p50", "p90", "p95" and "p99", in milliseconds.
-        requests_in_flight: per replica.
-        utilization: traffic over capacity at the concurrency limit.
+        ttft_ms_low, ttft_ms_high: 80% of measured runs lie between these; likewise for the others. Wider for hardware,
+            models and engines that were never measured.
         step_ms: one decode step by cause (weights, kv_cache, all_reduce, ...), at the requests in flight or one.
         basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
         error_band: share by which TPOT is off on average, from the calibration's held-out runs.
-        ttft_ms_low, ttft_ms_high: 80% of measured runs lie between these; likewise for the others. Wider for hardware,
-            models and engines that were never measured.
     """
 
     ttft_ms: float
@@ -138,14 +146,25 @@ class Performance(_Part):
     e2e_ms: float
     e2e_ms_low: float
     e2e_ms_high: float
-    percentiles: dict[str, dict[str, float]] = {}
     output_tokens_per_second: float
     requests_per_second: float
-    requests_in_flight: float
-    utilization: float
     step_ms: dict[str, float]
     basis: Literal["fitted", "borrowed"]
     error_band: float | None
+
+
+class Performance(Prediction):
+    """Predicted speed of the whole deployment at this traffic.
+
+    Attributes:
+        percentiles: "ttft", "tpot" and "e2e", each by "p50", "p90", "p95" and "p99", in milliseconds.
+        requests_in_flight: per replica.
+        utilization: traffic over capacity at the concurrency limit.
+    """
+
+    percentiles: dict[str, dict[str, float]] = {}
+    requests_in_flight: float
+    utilization: float
     saturation: Saturation
 
     def latency_ms(self, name: str, at: str) -> float:
@@ -153,7 +172,7 @@ class Performance(_Part):
         return float(getattr(self, f"{name}_ms")) if at == "mean" else self.percentiles[name][at]
 
 
-class TargetCheck(_Part):
+class TargetCheck(AnswerPart):
     """One target against its prediction.
 
     Attributes:
@@ -175,7 +194,7 @@ class TargetCheck(_Part):
     close_call: bool
 
 
-class PriceBasis(_Part):
+class PriceBasis(AnswerPart):
     """Which prices the answer stands on.
 
     Attributes:
@@ -196,7 +215,7 @@ class PriceBasis(_Part):
     offers_set_aside: dict[str, int]
 
 
-class Alternative(_Part):
+class Alternative(AnswerPart):
     """The cheapest layout on another GPU type, or why there is none.
 
     Attributes:
@@ -217,7 +236,7 @@ class Alternative(_Part):
     layout: Layout | None
 
 
-class CheaperIf(_Part):
+class CheaperIf(AnswerPart):
     """A cheaper answer that one of the user's (or the defaults') limits rules out."""
 
     change: str
@@ -227,7 +246,7 @@ class CheaperIf(_Part):
     flag: str
 
 
-class Conflict(_Part):
+class Conflict(AnswerPart):
     """One rule of a smallest set of rules that cannot hold together."""
 
     rule: str
@@ -235,7 +254,7 @@ class Conflict(_Part):
     needs: str
 
 
-class Miss(_Part):
+class Miss(AnswerPart):
     """A layout that breaks few rules by little, with the numbers of what it breaks.
 
     Attributes:
@@ -248,7 +267,7 @@ class Miss(_Part):
     breaks: dict[str, str]
 
 
-class LeastChange(_Part):
+class LeastChange(AnswerPart):
     """The least change to one target or limit, or to a set of them, that makes it feasible, and the cost then."""
 
     rules: tuple[str, ...]
@@ -258,14 +277,14 @@ class LeastChange(_Part):
     usd_per_hour: float
 
 
-class LadderStep(_Part):
+class LadderStep(AnswerPart):
     """One step of the four-step ladder that explains an answer."""
 
     title: str
     lines: tuple[str, ...]
 
 
-class SolverRun(_Part):
+class SolverRun(AnswerPart):
     """What the constraint program did.
 
     Attributes:
@@ -279,7 +298,7 @@ class SolverRun(_Part):
     choices: int
 
 
-class Plan(_Part):
+class Plan(AnswerPart):
     """The answer to a Scenario."""
 
     schema_version: Literal["1"] = SCHEMA_VERSION

@@ -11,39 +11,22 @@ from optimizer.performance.efficiency import tpot_error
 from optimizer.performance.intervals import latencies_ms
 from optimizer.performance.latency import predict_closed_loop
 from optimizer.performance.speed import SpeedModel
+from optimizer.plan import Prediction
 from optimizer.replica import Replica, ReplicaAnswer, refuse, replica_columns
 
 
-class Speed(ReplicaAnswer):
+class Speed(Prediction, ReplicaAnswer):
     """Predicted speed of one replica; what `shardwise predict --json` prints. Means; `_ms` is milliseconds.
 
     Attributes:
-        step_ms: one decode step by cause.
         prefill_ms: the prompt of one request alone.
-        basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
-        error_band: share by which TPOT is off on average, from held-out runs.
-        ttft_ms_low, ttft_ms_high: 80% of measured runs lie between these; likewise for the others.
         fits: whether the requests in flight fit in memory, by the engine policy.
     """
 
     input_tokens: int
     output_tokens: int
-    ttft_ms: float
-    ttft_ms_low: float
-    ttft_ms_high: float
-    tpot_ms: float
-    tpot_ms_low: float
-    tpot_ms_high: float
-    e2e_ms: float
-    e2e_ms_low: float
-    e2e_ms_high: float
-    output_tokens_per_second: float
     output_tokens_per_second_per_gpu: float
-    requests_per_second: float
     prefill_ms: float
-    step_ms: dict[str, float]
-    basis: str
-    error_band: float | None
     fits: bool
 
 
@@ -80,7 +63,7 @@ def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tok
         requests_per_second=float(found.requests_per_second[0]),
         prefill_ms=float(speed.prefill_seconds(input_tokens)[0]) * 1e3,
         step_ms={cause: s * 1e3 for cause, s in speed.decode_breakdown(0, concurrency, context).items()},
-        basis=str(speed.kind[0]),
+        basis="fitted" if speed.kind[0] == "fitted" else "borrowed",
         error_band=tpot_error(replica.gpu),
         fits=held.fits,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,14 +16,18 @@ from optimizer.capacity import LATENCIES, other_memory
 from optimizer.choices import MICRO, UNLIMITED
 from optimizer.infeasible import Table, excess
 from optimizer.plan import LeastChange
-from optimizer.rules import bit, broken_names
-from optimizer.scenario import Quota, Scenario
+from optimizer.rules import RULE_NAMES, bit, broken_names
+from optimizer.scenario import Quota, Scenario, Targets
 from optimizer.wording import policy_words, rate, summarize
 
 MOST_CHANGES = 6
 MOST_TRIED = 24  # sets of rules; each costs a solve or three
 MOST_RULES = 3  # that give way together; a longer list is no advice
 LATENCY_SLACK = 1.05  # a target at the very edge leaves no room for traffic: 5% above it is the least that is of use
+KNEE_SLACK = 1.25  # a target so much looser again is worth it ...
+KNEE_COST = 0.5  # ... where the cost falls to less than this share
+MOST_STEPS = 8  # of that size, one after the other
+HALVINGS = 4  # of the room between two targets, to find the tightest that a cost is enough for
 
 CheapestOf = Callable[[Scenario], Answer | None]
 
@@ -49,6 +53,15 @@ class _Change:
     fields: dict[str, Any] = field(hash=False)
     words: str
     flag: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Confirmed:
+    """A change that has been solved: as it is said, the targets as changed, and the cheapest answer then."""
+
+    said: LeastChange
+    targets: Targets
+    answer: Answer
 
 
 def find_least_changes(
@@ -79,9 +92,9 @@ def find_least_changes(
         able = rows[rows["broken"] == mask]
         row = able.assign(over=over).sort_values(["over", "cost_micro_usd"], kind="stable").iloc[0]
         rules = broken_names(mask)
-        change = _give_way(scenario, table, row, rules, cheapest_of)
-        changes = [change] if change is not None else []
-        changes += _without_targets(scenario, rules, change, cheapest_of)
+        least = _give_way(scenario, table, row, rules, cheapest_of)
+        changes = [] if least is None else [least.said, *_knee(scenario, rules, least, cheapest_of)]
+        changes += _without_targets(scenario, rules, min(changes, key=_cost, default=None), cheapest_of)
         helped += [mask] if changes else []
         found += changes
     found += _compromise(scenario, conflict, found, cheapest_of)
@@ -93,19 +106,28 @@ def find_least_changes(
 
 def _give_way(
     scenario: Scenario, table: Table, row: pd.Series, rules: tuple[str, ...], cheapest_of: CheapestOf
-) -> LeastChange | None:
+) -> _Confirmed | None:
     """Change the scenario just enough for this row and solve it; None where a rule cannot give way."""
     changes = [_change(scenario, table, row, rule) for rule in rules]
     able = [change for change in changes if change is not None]
     if len(able) < len(rules):
         return None
+    if "budget" in rules and (targets := _targets_only(rules)):
+        # What the row costs without its targets is too little for them: the budget follows from them.
+        slower = {rule: float(row[f"alone_{rule}_s"]) * 1e3 * LATENCY_SLACK for rule in targets}
+        return _at_targets(scenario, rules, {rule: round_up(value) for rule, value in slower.items()}, cheapest_of)
+    return _confirmed(scenario, rules, able, cheapest_of)
+
+
+def _confirmed(
+    scenario: Scenario, rules: tuple[str, ...], changes: list[_Change], cheapest_of: CheapestOf
+) -> _Confirmed | None:
+    """Solve the scenario as changed; None where it is infeasible still."""
     changed = scenario
-    for change in able:
+    for change in changes:
         changed = changed.changed(change.section, **change.fields)
     answer = cheapest_of(changed)
-    if answer is None:
-        return None
-    return _least_change(rules, able, answer)
+    return None if answer is None else _Confirmed(_least_change(rules, changes, answer), changed.targets, answer)
 
 
 def _least_change(rules: tuple[str, ...], changes: list[_Change], answer: Answer) -> LeastChange:
@@ -118,6 +140,91 @@ def _least_change(rules: tuple[str, ...], changes: list[_Change], answer: Answer
     )
 
 
+def _cost(change: LeastChange) -> float:
+    return change.usd_per_hour
+
+
+def _targets_only(rules: tuple[str, ...]) -> list[str]:
+    """Return the latency targets among the rules; empty where other rules than a budget give way with them."""
+    targets = [rule for rule in rules if rule in LATENCIES]
+    return [] if set(rules) - {*targets, "budget"} else targets
+
+
+def _unpriced(scenario: Scenario, rules: tuple[str, ...]) -> Scenario:
+    """Return the scenario without its budget, where that gives way."""
+    return scenario.changed("limits", budget_usd_per_hour=None) if "budget" in rules else scenario
+
+
+def _knee(scenario: Scenario, rules: tuple[str, ...], least: _Confirmed, cheapest_of: CheapestOf) -> list[LeastChange]:
+    """Return somewhat looser targets than the least ones, where they cost less than half as much.
+
+    At the edge of a target a replica has room for next to no traffic. Targets are loosened by a quarter for as long as
+    each time the cost falls to less than half; where they end is as tight as the layout reached there still holds.
+    """
+    targets, unpriced = _targets_only(rules), _unpriced(scenario, rules)
+    asked = {rule: getattr(least.targets, f"{rule}_ms") for rule in targets}
+    answer = least.answer
+    for _ in range(MOST_STEPS if targets else 0):
+        looser = {rule: round_up(value * KNEE_SLACK) for rule, value in asked.items()}
+        found = cheapest_of(_with_targets(unpriced, looser))
+        if found is None or found.cost.usd_per_hour >= answer.cost.usd_per_hour * KNEE_COST:
+            break
+        asked, answer = looser, found
+    if answer is least.answer:
+        return []
+    tightest = _as_reached(scenario, rules, answer, cheapest_of)
+    if tightest is None or _cost(tightest.said) > answer.cost.usd_per_hour:
+        tightest = _at_targets(scenario, rules, asked, cheapest_of)
+    return [] if tightest is None else [tightest.said]
+
+
+def _with_targets(scenario: Scenario, targets_ms: Mapping[str, float | None]) -> Scenario:
+    return scenario.changed("targets", **{f"{rule}_ms": value for rule, value in targets_ms.items()})
+
+
+def _at_targets(
+    scenario: Scenario, rules: tuple[str, ...], targets_ms: Mapping[str, float], cheapest_of: CheapestOf
+) -> _Confirmed | None:
+    """Solve with these targets; a budget that gives way with them becomes what that costs."""
+    changed = _with_targets(_unpriced(scenario, rules), targets_ms)
+    answer = cheapest_of(changed)
+    if answer is None:
+        return None
+    changes = [_target(scenario, rule, value) for rule, value in targets_ms.items()]
+    changes += [_budget(scenario, answer.cost.usd_per_hour)] if "budget" in rules else []
+    return _Confirmed(_least_change(rules, changes, answer), changed.targets, answer)
+
+
+def _as_reached(
+    scenario: Scenario, rules: tuple[str, ...], answer: Answer, cheapest_of: CheapestOf
+) -> _Confirmed | None:
+    """Solve with the tightest targets that an answer's cost is enough for; None where none is found.
+
+    A target holds at the traffic, and without waiting at the concurrency limit. What is reached at the traffic is
+    enough where the same layout does with fewer requests at once; what is reached when full is, else. Between the two
+    the tightest is looked for by halving.
+    """
+    targets = _targets_only(rules)
+
+    def solved(share: float) -> _Confirmed | None:
+        asked = {rule: round_up(now[rule] * (full[rule] / now[rule]) ** share) for rule in targets}
+        return _at_targets(scenario, rules, asked, cheapest_of)
+
+    def is_enough(found: _Confirmed | None) -> bool:
+        return found is not None and _cost(found.said) <= answer.cost.usd_per_hour
+
+    now, full = (_reached_ms(scenario, answer, full=full) for full in (False, True))
+    tight, loose = solved(0.0), solved(1.0)
+    if is_enough(tight) or not is_enough(loose):
+        return tight or loose
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        found = solved(middle)
+        low, high, loose = (low, middle, found) if is_enough(found) else (middle, high, loose)
+    return loose
+
+
 def _without_targets(
     scenario: Scenario, rules: tuple[str, ...], least: LeastChange | None, cheapest_of: CheapestOf
 ) -> list[LeastChange]:
@@ -126,33 +233,36 @@ def _without_targets(
     Or where there is no least change: a target that an idle replica just meets may leave no room for the traffic. A
     budget that has to give way with them becomes what that layout costs.
     """
-    targets = [rule for rule in rules if rule in LATENCIES]
-    if not targets or set(rules) - {*targets, "budget"}:
+    targets = _targets_only(rules)
+    if not targets:
         return []
-    unpriced = scenario.changed("limits", budget_usd_per_hour=None) if "budget" in rules else scenario
-    answer = cheapest_of(unpriced.changed("targets", **{f"{rule}_ms": None for rule in targets}))
+    answer = cheapest_of(_with_targets(_unpriced(scenario, rules), dict.fromkeys(targets)))
     if answer is None or (least is not None and answer.cost.usd_per_hour >= least.usd_per_hour):
         return []
-    # A target holds at the traffic, and without waiting at the concurrency limit: what is enough for the one may be so
-    # for both, on the same layout with fewer requests at once.
-    for reached in (_reached_ms(scenario, answer, full=False), _reached_ms(scenario, answer, full=True)):
-        changes = [_target(scenario, rule, round_up(reached[rule])) for rule in targets]
-        relaxed = {name: value for change in changes for name, value in change.fields.items()}
-        confirmed = cheapest_of(unpriced.changed("targets", **relaxed))
-        if confirmed is not None:
-            changes += [_budget(scenario, confirmed.cost.usd_per_hour)] if "budget" in rules else []
-            return [_least_change(rules, changes, confirmed)]
-    return []
+    found = _as_reached(scenario, rules, answer, cheapest_of)
+    if found is None or (least is not None and _cost(found.said) >= _cost(least)):
+        return []
+    return [found.said]
 
 
 def _compromise(
     scenario: Scenario, conflict: tuple[str, ...], found: list[LeastChange], cheapest_of: CheapestOf
 ) -> list[LeastChange]:
-    """Return what targets and budget would be if all in conflict gave way, where one alone costs more."""
-    rules = tuple(rule for rule in conflict if rule in {*LATENCIES, "budget"})
-    if not found or len(rules) < 2 or any(change.rules == rules for change in found):
+    """Return what targets and budget would be if all in conflict gave way, where one alone costs more.
+
+    Where that is no cheaper, and a budget is in conflict, what they would be if every target gave way with it.
+    """
+    if not found:
         return []
-    return _without_targets(scenario, rules, min(found, key=lambda one: one.usd_per_hour), cheapest_of)
+    least = min(found, key=_cost)
+    every = [rule for rule in LATENCIES if getattr(scenario.targets, f"{rule}_ms") is not None]
+    for targets in ([rule for rule in LATENCIES if rule in conflict], every if "budget" in conflict else []):
+        rules = tuple(rule for rule in RULE_NAMES if rule in {*targets, *conflict} & {*LATENCIES, "budget"})
+        if len(rules) > 1 and not any(change.rules == rules for change in found):
+            compromise = _without_targets(scenario, rules, least, cheapest_of)
+            if compromise:
+                return compromise
+    return []
 
 
 def _other_policy(scenario: Scenario, found: list[LeastChange], cheapest_of: CheapestOf) -> list[LeastChange]:

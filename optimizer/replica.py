@@ -5,25 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from catalogs.gpus import Gpu, get_gpu
 from catalogs.models import ModelSpec
 from catalogs.nodes import default_fabric
 from optimizer.divisibility import check_split
 from optimizer.errors import QuestionError
+from optimizer.plan import AnswerPart
 from optimizer.rules import get_rule
 from optimizer.split import Split
 
 
-class ReplicaAnswer(BaseModel):
+class ReplicaAnswer(AnswerPart):
     """What every answer about one replica begins with: model, GPU type, split, its GPUs, and requests at once.
 
     Attributes:
         warnings: what the answer takes for granted and the user may not.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
     gpu: str

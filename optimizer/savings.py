@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from optimizer.answer import Answer, answers
 from optimizer.candidates import allowed_weights, next_precision
@@ -21,6 +22,8 @@ from optimizer.wording import policy_words, summarize
 
 if TYPE_CHECKING:
     from optimizer.solve import Problem
+
+Floats = NDArray[np.float64]
 
 LEAST_SAVING = 0.005  # share of the cost under which a saving is not worth a line
 
@@ -131,9 +134,25 @@ def _other_policy(problem: Problem, best: Answer) -> list[CheaperIf]:
     able = np.nonzero(allowed & np.isin(frame["shape"].to_numpy(), offers["shape"].to_numpy()))[0]
     used, of_row = np.unique(frame["replica"].to_numpy()[able], return_inverse=True)
     speed = problem.candidates.speed.take(used)
-    replicas = fill_capacity(problem.candidates.replicas.iloc[used], speed, scenario, memory)
-    refilled = with_capacity(frame.iloc[able].assign(replica=of_row), replicas)
+    rows = frame.iloc[able].assign(replica=of_row)
+    floors = np.full(len(used), np.inf)
+    np.minimum.at(floors, of_row, _least_capacity(scenario, rows, offers, most))
+    replicas = fill_capacity(problem.candidates.replicas.iloc[used], speed, scenario, memory, floors)
+    refilled = with_capacity(rows, replicas)
     choices = build_choices(scenario, refilled, offers).frame
     cheapest = choices[(choices["broken"] == 0) & (choices["cost_micro_usd"] <= most)].head(1)
     found = answers(scenario, problem.model, cheapest, speed, problem.offers, memory)
     return [_line(best, policy_words(memory), f"--memory-policy {memory.policy}", answer) for answer in found]
+
+
+def _least_capacity(scenario: Scenario, rows: pd.DataFrame, offers: pd.DataFrame, most_micro_usd: float) -> Floats:
+    """Return what a replica of each candidate has to carry at the least, for the traffic to cost no more than this."""
+    shapes = rows["shape"].to_numpy()
+    price = np.full(int(shapes.max(initial=-1)) + 1, np.inf)
+    known = offers["shape"].to_numpy() < len(price)
+    np.minimum.at(price, offers["shape"].to_numpy()[known], offers["price_micro_usd"].to_numpy()[known])
+    nodes = np.floor(most_micro_usd / price[shapes])
+    spans = rows["nodes_per_replica"].to_numpy()
+    replicas = np.where(spans > 1, nodes // spans, nodes * rows["replicas_per_node"].to_numpy())
+    with np.errstate(divide="ignore"):
+        return np.asarray(scenario.workload.demand / replicas)

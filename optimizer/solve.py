@@ -15,7 +15,7 @@ from optimizer import infeasible
 from optimizer.answer import Answer, answers
 from optimizer.candidates import Candidates, build_candidates, node_shapes
 from optimizer.capacity import give_up_targets, with_capacity
-from optimizer.check import check_plan
+from optimizer.check import check_layout, check_plan
 from optimizer.choices import MICRO, Choices, build_choices, offer_rows
 from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
@@ -27,7 +27,7 @@ from optimizer.relax import find_least_changes
 from optimizer.savings import cheaper_choices, cheaper_if
 from optimizer.scenario import Scenario
 from optimizer.version import __version__
-from optimizer.wording import summarize, unmeasured_words
+from optimizer.wording import summarize, terms_words, unmeasured_words
 
 KEPT_IN_ALL = 8  # the cheapest choices that enter the program, beside the cheapest of each GPU type
 
@@ -78,9 +78,7 @@ def solve(
     """
     problem = pose(scenario, model=model, catalog=catalog, today=today)
     day = today or date.today()
-    feasible = problem.feasible
-    if scenario.targets.at != "mean":
-        feasible = _that_hold(problem, feasible)
+    feasible = _feasible(problem)
     plan = _infeasible_plan(problem, day, settings) if feasible.empty else _plan(problem, feasible, day, settings)
     violations = check_plan(plan, problem.model, problem.listed.frame)
     if violations:
@@ -140,13 +138,14 @@ def _not_dominated(feasible: pd.DataFrame) -> pd.DataFrame:
     return feasible.loc[sorted({*of_each_gpu.index, *feasible.index[:KEPT_IN_ALL]})]
 
 
-def _that_hold(problem: Problem, feasible: pd.DataFrame) -> pd.DataFrame:
-    """Leave out choices that miss a target at the traffic that they would really get.
+def _feasible(problem: Problem) -> pd.DataFrame:
+    """Return the choices that break no rule, without those that miss a target at the traffic that they would get.
 
     A replica gets less than it could carry within its targets, which can only help a mean; the closed form of a
     percentile is not quite monotone, so those that would enter the program are looked at where they would run.
     """
-    while not feasible.empty:
+    feasible = problem.feasible
+    while problem.scenario.targets.at != "mean" and not feasible.empty:
         kept = _not_dominated(feasible)
         found = answers(problem.scenario, problem.model, kept, problem.candidates.speed, problem.offers)
         holds = [all(target.holds for target in answer.targets) for answer in found]
@@ -238,10 +237,11 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
 
     def cheapest_of(changed: Scenario) -> Answer | None:
         again = pose(changed, model=problem.model, catalog=problem.listed, today=today)
-        feasible = again.feasible.head(1)
-        if feasible.empty:
+        found = answers(changed, problem.model, _feasible(again).head(1), again.candidates.speed, again.offers)
+        if not found:
             return None
-        return answers(changed, problem.model, feasible, again.candidates.speed, again.offers)[0]
+        _audit(changed, problem, found[0], today)
+        return found[0]
 
     rules = infeasible.find_conflict(scenario, table, settings)
     return Plan(
@@ -252,6 +252,22 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
         least_changes=find_least_changes(scenario, table, rules, cheapest_of),
         **_common(problem, today, None, _solver_run(problem, None, len(problem.choices.frame))),
     )
+
+
+def _audit(changed: Scenario, problem: Problem, answer: Answer, today: date) -> None:
+    """Raise AuditError where the answer to a changed question breaks a rule of it."""
+    violations = check_layout(
+        changed,
+        problem.model,
+        answer.layout,
+        cost=answer.cost,
+        memory=answer.memory,
+        performance=answer.performance,
+        offers=problem.listed.frame,
+        today=today,
+    )
+    if violations:
+        raise AuditError(violations)
 
 
 def _common(problem: Problem, today: date, layout: Layout | None, run: SolverRun) -> dict[str, Any]:
@@ -280,7 +296,7 @@ def _common(problem: Problem, today: date, layout: Layout | None, run: SolverRun
 
 
 def _warnings(basis: PriceBasis, layout: Layout | None) -> tuple[str, ...]:
-    warnings = []
+    warnings = [] if layout is None else list(terms_words(layout))
     unmeasured = unmeasured_words(layout) if layout is not None else ""
     if unmeasured:
         warnings.append(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from optimizer.plan import Layout
+from optimizer.plan import HOURS_PER_MONTH, Layout
 from optimizer.scenario import Memory, Scenario
 
 _UNITS = {
@@ -18,13 +18,17 @@ _UNITS = {
 
 
 def rate(scenario: Scenario) -> str:
-    """Say how much traffic there is."""
-    return rate_words(scenario, scenario.workload.demand, "g")
+    """Say how much traffic there is, to the last digit."""
+    return _of_traffic(scenario, f"{scenario.workload.demand:,.12g}")
 
 
-def rate_words(scenario: Scenario, amount: float, digits: str = ".3g") -> str:
-    """Say an amount of traffic of the scenario's kind."""
-    said, unit = f"{amount:{digits}}", _UNITS[scenario.workload.kind]
+def rate_words(scenario: Scenario, amount: float) -> str:
+    """Say an amount of traffic of the scenario's kind, to three digits or whole."""
+    return _of_traffic(scenario, f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}")
+
+
+def _of_traffic(scenario: Scenario, said: str) -> str:
+    unit = _UNITS[scenario.workload.kind]
     return f"{said} {unit.replace('requests', 'request', 1) if said == '1' else unit}"
 
 
@@ -86,6 +90,17 @@ def unmeasured_words(layout: Layout) -> str:
     parts += ["attention data parallelism"] if layout.attention_dp > 1 else []
     parts += ["a replica across nodes"] if layout.nodes_per_replica > 1 else []
     return " or ".join(parts)
+
+
+def terms_words(layout: Layout) -> tuple[str, ...]:
+    """Say what renting on other terms than on-demand takes upon itself; empty for on-demand."""
+    if layout.term == "spot":
+        return ("spot nodes can be taken back at any time: the targets hold only while all of them run",)
+    if not layout.term.startswith("reserved-"):
+        return ()
+    years = int(layout.term.removeprefix("reserved-").removesuffix("y"))
+    total = layout.nodes * layout.price_usd_per_node_hour * HOURS_PER_MONTH * 12 * years
+    return (f"{layout.term} prices commit to {years} year{'s' if years > 1 else ''}: ${total:,.0f} in all",)
 
 
 def summarize(layout: Layout) -> str:

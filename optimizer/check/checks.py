@@ -121,8 +121,9 @@ def offers_of(wanted: Sequence[Layout], offers: pd.DataFrame | None) -> list[Off
     """Return the catalog's rows that could be those of the layouts; None without a catalog."""
     if offers is None:
         return None
-    rows = offers
-    for name in ("instance_type", "region", "provider"):
-        rows = rows[rows[name].isin({getattr(layout, name) for layout in wanted})]
+    names = ["instance_type", "region", "provider"]
+    of_layouts = {tuple(getattr(layout, name) for name in names) for layout in wanted}
+    keys = zip(*(offers[name].tolist() for name in names), strict=True)
+    rows = offers.iloc[[row for row, key in enumerate(keys) if key in of_layouts]]
     found: list[Offer] = rows.to_dict("records")  # type: ignore[assignment]
     return found

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from optimizer.check.audit import Audit, exceeds
 from optimizer.check.floors import least_kv_bytes, least_weight_bytes
 from optimizer.divisibility import check_split
-from optimizer.memory import MemoryBreakdown, MemoryPolicy, breakdown
+from optimizer.memory import breakdown, memory_policy
 from optimizer.memory.footprint import DEFAULT_SEQUENCES
 from optimizer.memory.warmup import warm_up
+from optimizer.plan import MemoryUse
 
 GIB = 2**30
 
@@ -207,16 +208,9 @@ def need_and_available_gib(audit: Audit, gpu_memory_gib: float) -> tuple[float, 
     return need, gpu_memory_gib * (1 - asked.headroom)
 
 
-def memory_use(audit: Audit) -> MemoryBreakdown:
+def memory_use(audit: Audit) -> MemoryUse:
     """Work out one GPU's memory anew, by cause."""
-    asked = audit.scenario.memory
-    policy = MemoryPolicy(
-        name=asked.policy,
-        overhead=asked.overhead,
-        headroom=asked.headroom,
-        gpu_memory_utilization=asked.gpu_memory_utilization,
-        engine=asked.engine,
-    )
+    policy = memory_policy(audit.scenario.memory)
     gpu_bytes = audit.gpu.memory_bytes if audit.gpu is not None else 0.0
     return breakdown(policy, gpu_bytes, audit.held, audit.requests_per_rank, audit.scenario.workload.held_tokens)
 

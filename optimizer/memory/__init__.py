@@ -11,7 +11,6 @@ smallest      the fewest GPUs of each type that hold a model (not imported here:
 """
 
 from optimizer.memory.capacity import (
-    MemoryBreakdown,
     breakdown,
     concurrent_requests,
     max_concurrency,
@@ -19,13 +18,12 @@ from optimizer.memory.capacity import (
 )
 from optimizer.memory.flags import EngineFlags, engine_flags
 from optimizer.memory.footprint import Footprint, footprint, stage_footprints
-from optimizer.memory.policy import MemoryPolicy, kv_budget_bytes, vllm_batch_defaults
+from optimizer.memory.policy import MemoryPolicy, kv_budget_bytes, memory_policy, vllm_batch_defaults
 from optimizer.memory.stages import stage_layer_counts
 
 __all__ = [
     "EngineFlags",
     "Footprint",
-    "MemoryBreakdown",
     "MemoryPolicy",
     "breakdown",
     "concurrent_requests",
@@ -34,6 +32,7 @@ __all__ = [
     "kv_budget_bytes",
     "max_concurrency",
     "max_context_tokens",
+    "memory_policy",
     "stage_footprints",
     "stage_layer_counts",
     "vllm_batch_defaults",

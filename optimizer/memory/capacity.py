@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimizer.memory.footprint import Footprint
 from optimizer.memory.policy import GIB, MemoryPolicy, demand, kv_budget_bytes
+from optimizer.plan import MemoryUse
 
 IntArray = NDArray[np.int64]
 
@@ -17,43 +17,15 @@ MOST_REQUESTS = 10**9  # where a request holds no cache at all
 MOST_CONTEXT_TOKENS = 2**31  # where the cache does not grow with the context
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryBreakdown:
-    """One GPU's memory by cause, in GiB: need is the sum of the four causes, feasible when need <= available.
-
-    Attributes:
-        activations_gib: framework: the estimate, as far as the overhead share covers it. SGLang: only what does not fit
-            beside its pool.
-        overhead_gib: the rest of the overhead share (framework), or context, collectives' buffers and graphs (engine).
-        available_gib: what the policy lets the engine use.
-        headroom_left_gib: available - need; negative when infeasible.
-        kv_tokens: tokens that the whole KV budget of one attention group can hold. engine: as vLLM's log counts them.
-            framework: in requests of `context_tokens` each.
-    """
-
-    policy: str
-    weights_gib: float
-    kv_cache_gib: float
-    activations_gib: float
-    overhead_gib: float
-    need_gib: float
-    available_gib: float
-    headroom_left_gib: float
-    kv_tokens: int
-
-    @property
-    def fits(self) -> bool:
-        """Whether need is within what is available."""
-        return self.need_gib <= self.available_gib
-
-
 def breakdown(
     policy: MemoryPolicy,
     gpu_memory_bytes: float,
     held: Footprint,
     concurrency_per_gpu_group: int,
-    context_tokens: float,
-) -> MemoryBreakdown:
+    context_tokens: int,
+    *,
+    attention_dp: int = 1,
+) -> MemoryUse:
     """Return where the memory of one GPU goes with so many requests of `context_tokens` tokens each.
 
     Args:
@@ -63,11 +35,12 @@ def breakdown(
         concurrency_per_gpu_group: requests whose cache one GPU holds: of b requests on a replica, ceil(b /
             attention_dp).
         context_tokens: tokens that memory is kept for, per request.
+        attention_dp: groups of a replica that each hold the cache of their own requests.
     """
     kv = float(concurrency_per_gpu_group * held.kv_bytes_per_sequence(float(context_tokens)))
     asked = demand(policy, gpu_memory_bytes, held.weights_bytes, kv, held.activation_bytes, ranks=held.ranks)
     need, available = float(asked.need), float(asked.available)
-    return MemoryBreakdown(
+    return MemoryUse(
         policy=policy.name,
         weights_gib=held.weights_bytes / GIB,
         kv_cache_gib=kv / GIB,
@@ -76,7 +49,9 @@ def breakdown(
         need_gib=need / GIB,
         available_gib=available / GIB,
         headroom_left_gib=(available - need) / GIB,
-        kv_tokens=_kv_tokens(policy, gpu_memory_bytes, held, context_tokens),
+        gpu_memory_gib=gpu_memory_bytes / GIB,
+        kv_tokens=_kv_tokens(policy, gpu_memory_bytes, held, context_tokens) * attention_dp,
+        context_tokens=context_tokens,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimizer.engines import engine_version
+from optimizer.scenario import Memory
 
 FloatArray = NDArray[np.float64]
 
@@ -107,6 +108,17 @@ class MemoryPolicy:
         if not 0 < self.gpu_memory_utilization <= 1:
             raise ValueError(f"Expected 0 < gpu_memory_utilization <= 1, got {self.gpu_memory_utilization}.")
         engine_memory(self.engine)
+
+
+def memory_policy(memory: Memory) -> MemoryPolicy:
+    """Return the memory policy that the scenario asks for."""
+    return MemoryPolicy(
+        name=memory.policy,
+        overhead=memory.overhead,
+        headroom=memory.headroom,
+        gpu_memory_utilization=memory.gpu_memory_utilization,
+        engine=memory.engine,
+    )
 
 
 @dataclass(frozen=True, slots=True)

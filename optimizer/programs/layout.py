@@ -182,6 +182,8 @@ def cheapest(choices: list[Choice], demand: Demand, settings: Settings | None = 
     # One objective in two digits, cost then rank: a rank is always less than one micro-dollar's worth.
     program.model.minimize(program.cost * ranks + program.rank())
     solver = new_solver(settings or Settings())
+    # Every choice here keeps every rule: the search is over before a presolve would be.
+    solver.parameters.cp_model_presolve = False
     outcome = read_outcome(solver, solver.solve(program.model))
     if not outcome.has_solution:
         return LayoutAnswer(outcome)

@@ -6,8 +6,10 @@ python -m tests.benchmarks warm       one of them: help, cold, warm, offers
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,14 +21,21 @@ EXAMPLE = ROOT / "examples" / "llama-3.1-70b-chat.yaml"
 BASELINE = "import pandas; from ortools.sat.python import cp_model"
 
 
-def seconds_of(command: list[str], runs: int = 7) -> float:
-    """Return the median wall time of a command, after one run that warms the file cache."""
-    times = []
-    for _ in range(runs + 1):
-        start = time.perf_counter()
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        times.append(time.perf_counter() - start)
-    return median(times[1:])
+def seconds_of(*commands: list[str], runs: int = 7) -> list[float]:
+    """Return the median wall time of each command, after one run that warms the file cache.
+
+    They take turns, so that what else the machine does falls on all alike. Modules are compiled once, as in an
+    installed package, whatever the environment says: a folder of their own holds them.
+    """
+    times: list[list[float]] = [[] for _ in commands]
+    with tempfile.TemporaryDirectory() as compiled:
+        environment = os.environ | {"PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
+        for _ in range(runs + 1):
+            for command, taken in zip(commands, times, strict=True):
+                start = time.perf_counter()
+                subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env=environment)
+                taken.append(time.perf_counter() - start)
+    return [median(taken[1:]) for taken in times]
 
 
 def seconds_in_python(call: Callable[[], object], runs: int = 9) -> float:
@@ -41,15 +50,14 @@ def seconds_in_python(call: Callable[[], object], runs: int = 9) -> float:
 
 def measure_help() -> None:
     """`shardwise --help`, beside starting Python."""
-    shown = seconds_of([sys.executable, "-m", "optimizer.cli", "--help"])
-    bare = seconds_of([sys.executable, "-c", "pass"])
+    shown, bare = seconds_of([sys.executable, "-m", "optimizer.cli", "--help"], [sys.executable, "-c", "pass"])
     print(f"help:   shardwise --help {shown * 1e3:.0f} ms (python alone {bare * 1e3:.0f} ms)")
 
 
 def measure_cold() -> None:
     """A cold solve on the whole bundled catalog, as a ratio to importing pandas and OR-Tools."""
-    cold = seconds_of([sys.executable, "-m", "optimizer.cli", "solve", str(EXAMPLE), "--json"])
-    imports = seconds_of([sys.executable, "-c", BASELINE])
+    solve = [sys.executable, "-m", "optimizer.cli", "solve", str(EXAMPLE), "--json"]
+    cold, imports = seconds_of(solve, [sys.executable, "-c", BASELINE])
     ratio = f"solve {cold * 1e3:.0f} ms / imports {imports * 1e3:.0f} ms = {cold / imports:.2f}"
     print(f"cold:   {ratio} (aim: at most 1.6)")
 

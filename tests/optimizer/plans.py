@@ -12,7 +12,7 @@ import pandas as pd
 from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec, parse_config
 from catalogs.offers import OFFER_COLUMNS
-from optimizer.memory import MemoryPolicy, breakdown, footprint
+from optimizer.memory import breakdown, footprint, memory_policy
 from optimizer.performance.intervals import latencies_ms
 from optimizer.performance.latency import predict_closed_loop
 from optimizer.performance.operating_point import predict_open_loop
@@ -37,25 +37,29 @@ SEEN = date(2026, 8, 14)
 TODAY = date(2026, 8, 24)  # ten days later
 
 
+SIZES_OF_AN_8B = {
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "tie_word_embeddings": False,
+    "hidden_act": "silu",
+    "torch_dtype": "bfloat16",
+}
+
+
 @cache
 def llama_8b() -> ModelSpec:
     """Llama 3.1 8B, from its published config."""
     config = {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
         "vocab_size": 128256,
         "max_position_embeddings": 131072,
-        "tie_word_embeddings": False,
-        "hidden_act": "silu",
-        "torch_dtype": "bfloat16",
     }
-    return parse_config(config, "llama-8b")
+    return parse_config(SIZES_OF_AN_8B | config, "llama-8b")
 
 
 @cache
@@ -64,21 +68,12 @@ def mixtral() -> ModelSpec:
     config = {
         "model_type": "mixtral",
         "architectures": ["MixtralForCausalLM"],
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
         "num_local_experts": 8,
         "num_experts_per_tok": 2,
         "vocab_size": 32000,
         "max_position_embeddings": 32768,
-        "tie_word_embeddings": False,
-        "hidden_act": "silu",
-        "torch_dtype": "bfloat16",
     }
-    return parse_config(config, "mixtral")
+    return parse_config(SIZES_OF_AN_8B | config, "mixtral")
 
 
 def changed_model(
@@ -162,24 +157,11 @@ def memory_of(case: Case) -> MemoryUse:
     scenario, layout = case.scenario, case.answer
     asked, tokens = scenario.memory, scenario.workload.held_tokens
     split = Split(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
-    policy = MemoryPolicy(asked.policy, asked.overhead, asked.headroom, asked.gpu_memory_utilization)
+    policy = memory_policy(asked)
     gpu = get_gpu(layout.gpu)
     held = footprint(case.model, split, max_batched_tokens=asked.max_batched_tokens)
     per_rank = -(-layout.concurrency_per_replica // layout.attention_dp)
-    use = breakdown(policy, gpu.memory_bytes, held, per_rank, tokens)
-    return MemoryUse(
-        policy=use.policy,
-        weights_gib=use.weights_gib,
-        kv_cache_gib=use.kv_cache_gib,
-        activations_gib=use.activations_gib,
-        overhead_gib=use.overhead_gib,
-        need_gib=use.need_gib,
-        available_gib=use.available_gib,
-        headroom_left_gib=use.headroom_left_gib,
-        gpu_memory_gib=gpu.memory_gib,
-        kv_tokens=use.kv_tokens * layout.attention_dp,
-        context_tokens=tokens,
-    )
+    return breakdown(policy, gpu.memory_bytes, held, per_rank, tokens, attention_dp=layout.attention_dp)
 
 
 def performance_of(case: Case) -> Performance:

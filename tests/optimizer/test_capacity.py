@@ -145,3 +145,17 @@ def test_the_other_policy_holds_other_numbers_of_requests() -> None:
     again = fill_capacity(found.replicas, found.speed, scenario, engine)
     assert (again["memory_concurrency"].to_numpy() == memory_concurrency(found.replicas, engine)).all()
     assert (again["memory_concurrency"] != found.frame["memory_concurrency"]).any()
+
+
+@pytest.mark.parametrize("targets", TARGETS)
+@pytest.mark.parametrize("kind", ["request_rate", "concurrency", "output_tokens_per_second"])
+def test_what_carries_at_least_as_much_as_is_of_use_is_worked_out_as_without_that_floor(
+    kind: str, targets: dict[str, float]
+) -> None:
+    scenario, found, _ = built({**traffic(**{kind: 4}), "targets": targets})
+    whole = fill_capacity(found.replicas, found.speed, scenario)["capacity"].to_numpy()
+    for floor in (np.zeros(len(whole)), np.full(len(whole), np.median(whole)), whole, whole * 1.05):
+        some = fill_capacity(found.replicas, found.speed, scenario, at_least=floor)["capacity"].to_numpy()
+
+        assert (some[whole >= floor] == whole[whole >= floor]).all()
+        assert np.isin(some[whole < floor], [0.0, *whole]).all()

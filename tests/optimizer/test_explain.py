@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -90,6 +91,24 @@ def test_a_cheaper_gpu_of_which_more_are_needed_says_what_one_carries() -> None:
     assert "are needed" in why
 
 
+def test_a_gpu_that_is_sold_by_more_than_the_traffic_takes_says_so_and_not_that_fewer_carry_too_little() -> None:
+    # Two L4s carry 4 requests/s of 8B in BF16; they come eight to a node, at more than four H100s.
+    why = on(ask({}, offer(H100, 2.5, 4), offer(L4, 4.0, 8), model=MEDIUM), L4).why
+
+    assert why.endswith("2 GPUs would carry the traffic, but no smaller node that may be rented costs less")
+
+
+@pytest.mark.parametrize(
+    ("term", "words"),
+    [("spot", "taken back at any time"), ("reserved-3y", "commit to 3 years: $65,700 in all"), ("on-demand", None)],
+)
+def test_terms_say_what_they_take_upon_themselves(term: str, words: str | None) -> None:
+    # $2.50 x 730 hours x 36 months.
+    plan = ask({"limits": {"terms": [term]}}, offer(H100, 2.5, term=term))
+
+    assert any(words in warning for warning in plan.warnings) if words else not plan.warnings
+
+
 def test_a_gpu_that_does_not_run_the_format_says_so() -> None:
     assert on(ask({}, offer(H100, 2.5), offer(V100, 0.5)), V100).why == "it does not run bf16 weights"
 
@@ -135,3 +154,11 @@ def test_a_replica_over_nodes_says_what_tensor_parallel_would_have_taken() -> No
 
     assert "spans 2 nodes over infiniband at 400 Gbit/s" in spans
     assert "Tensor parallel over all 2 GPUs instead would take" in instead
+
+
+def test_large_amounts_of_traffic_are_written_the_way_people_do_and_without_targets_none_are_spoken_of() -> None:
+    work = {"request_rate": None, "output_tokens_per_second": 1_234_567.5}
+    plan = ask({"workload": work}, offer(H100, 2.5), offer(L4, 2.0))
+
+    assert re.search(r"a replica carries \d{1,3},\d{3} output tokens/s \(", on(plan, L4).why)
+    assert any("for 1,234,567.5 output tokens/s: " in line for line in plan.explanation[3].lines)

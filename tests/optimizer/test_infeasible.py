@@ -178,3 +178,25 @@ def test_what_hardware_rules_out_altogether_is_the_conflict() -> None:
 def test_sets_of_rules_that_hold_a_smaller_one_are_left_out() -> None:
     # 1 is a part of 3 and of 5; 6 is a part of 6 alone.
     assert smallest([3, 1, 5, 6, 6]) == [1, 6]
+
+
+def test_the_least_of_a_target_is_that_of_the_nearest_miss_and_what_more_rules_would_give_is_named() -> None:
+    # FP8 weights are half of BF16's to read, so faster; the checkpoint is in BF16, and no other format is allowed.
+    plan = ask({"targets": {"tpot_ms": 0.5}}, offer(H100, 2.5), offer(L4, 0.8), model=MEDIUM)
+    (conflict,), miss = plan.conflict, plan.nearest_misses[0]
+    least = miss.breaks["tpot"].split(" on an idle replica")[0]
+
+    said = conflict.needs.split("; ")
+    assert said[:2] == ["at most 0.5 ms is asked", f"{least} is the least, on an idle replica"]
+    assert said[2].endswith(" with weights_allowed (fp8) given up too")
+    assert float(said[2].split()[0]) < float(least.split()[0])
+
+
+@pytest.mark.parametrize("position", range(20))
+def test_a_conflict_and_the_nearest_misses_agree_on_the_least_of_a_target(position: int) -> None:
+    plan = plan_of(infeasible()[position])
+    for one in plan.conflict:
+        alone = [miss.breaks[one.rule] for miss in plan.nearest_misses if set(miss.breaks) == {one.rule}]
+        if one.rule in ("ttft", "tpot", "e2e") and alone:
+            least = alone[0].split(" on an idle replica")[0]
+            assert f"; {least} is the least, on an idle replica" in one.needs

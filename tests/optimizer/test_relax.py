@@ -176,3 +176,48 @@ def test_a_context_beyond_the_models_is_told_the_longest_that_works(lengths: tup
     assert ran.code == 3
     (change,) = ran.json["least_changes"]
     assert change["flag"] == flag
+
+
+def test_a_little_past_the_edge_of_a_target_is_offered_where_it_costs_far_less() -> None:
+    # An idle H100 gives a token of 8B in BF16 in 7.1 ms: 5% above, a replica runs next to nothing at once.
+    fields: Fields = {"workload": {"request_rate": 100.0}, "targets": {"tpot_ms": 0.1}}
+    plan = ask(fields, offer(H100, 2.5), model=MEDIUM)
+    most, knee, least = plan.least_changes  # cheapest first
+    asked = {one: float(one.flag.removeprefix("--tpot-ms ")) for one in (most, knee, least)}
+
+    assert asked[least] < asked[knee] < asked[most]
+    assert knee.usd_per_hour < least.usd_per_hour / 2
+    # A quarter more once: another quarter would not halve the cost again.
+    assert asked[knee] <= 1.26 * asked[least]
+    further = ask({**fields, "targets": {"tpot_ms": asked[knee] * 1.25}}, offer(H100, 2.5), model=MEDIUM)
+    assert further.cost is not None
+    assert further.cost.usd_per_hour > knee.usd_per_hour / 2
+
+
+def test_a_looser_target_that_costs_no_less_is_not_offered() -> None:
+    for rate in (5.0, 30.0, 100.0, 300.0):
+        plan = ask({"workload": {"request_rate": rate}, "targets": {"tpot_ms": 0.5}}, offer(H100, 2.5))
+        asked = [float(one.flag.removeprefix("--tpot-ms ")) for one in plan.least_changes]
+        costs = [one.usd_per_hour for one in plan.least_changes]
+
+        assert asked == sorted(asked, reverse=True)
+        assert costs == sorted(set(costs))
+
+
+BUDGETED: Fields = {"limits": {"budget_usd_per_hour": 1.0}, "workload": {"request_rate": 100.0}}
+
+
+def test_where_a_target_and_the_budget_give_way_the_budget_follows_from_the_target() -> None:
+    plan = ask({**BUDGETED, "targets": {"tpot_ms": 0.1}}, offer(H100, 2.5), model=MEDIUM)
+    least = plan.least_changes[-1]
+
+    assert least.rules == ("tpot", "budget")
+    assert least.flag == f"--tpot-ms 7.46 --budget-usd-per-hour {least.usd_per_hour:g}"
+
+
+def test_every_target_gives_way_with_the_budget_where_that_is_cheaper_than_those_in_conflict_alone() -> None:
+    # A first token in 5 ms is out of reach; 8 ms a token is what makes the layout dear.
+    plan = ask({**BUDGETED, "targets": {"ttft_ms": 5.0, "tpot_ms": 8.0}}, offer(H100, 2.5), model=MEDIUM)
+    cost = {one.rules: one.usd_per_hour for one in plan.least_changes}
+
+    assert cost[("ttft", "tpot", "budget")] < cost[("ttft", "budget")] / 2

@@ -19,7 +19,7 @@ from optimizer.report.columns import Column, render
 from optimizer.report.plan import print_gpus_without_layout
 from optimizer.report.replica import memory_bar
 from optimizer.report.text import amount_of, count, dollars, make_console, milliseconds, packed, share, speed_basis
-from tests.optimizer.command import run
+from tests.optimizer.command import SPHERON, run
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(folder for folder in GOLDEN.iterdir() if folder.is_dir())
@@ -161,6 +161,22 @@ def test_speed_figures_say_whether_they_are_fitted_or_borrowed_and_how_far_off()
     assert speed_basis("borrowed", 0.2).endswith(
         "no run on this one was measured; expect TPOT to be off by 20% on average."
     )
+
+
+CHAT_8B = ("solve", "meta-llama/Llama-3.1-8B-Instruct", "--input-tokens", "4000", "--output-tokens", "300", *SPHERON)
+
+
+def test_a_target_that_holds_on_the_mean_and_not_at_p95_is_told_with_the_flag_that_asks_for_p95() -> None:
+    traffic = ("--request-rate", "4")
+    free = run(*CHAT_8B, *traffic, "--json").json["performance"]
+    between = (free["ttft_ms"] + free["percentiles"]["ttft"]["p95"]) / 2
+    asked = (*traffic, "--ttft-ms", f"{between:.3f}", "--tpot-ms", "500")
+    on_mean = run(*CHAT_8B, *asked, columns=120).out
+
+    assert "holds on mean" in on_mean
+    tail = f"{milliseconds(free['percentiles']['ttft']['p95'])} against {milliseconds(between)}"
+    assert f"Targets are on means, and p95 is over: TTFT {tail}. For targets at p95: --at p95" in on_mean
+    assert "p95 is over" not in run(*CHAT_8B, *asked, "--at", "p95", columns=120).out
 
 
 def test_a_console_writes_no_trailing_blanks(capsys: pytest.CaptureFixture[str]) -> None:
