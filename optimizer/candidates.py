@@ -23,6 +23,7 @@ from optimizer.kept import kept
 from optimizer.memory import Footprint, footprint
 from optimizer.memory.footprint import DEFAULT_SEQUENCES
 from optimizer.memory.warmup import warm_up
+from optimizer.performance.efficiency import Efficiencies, load_efficiencies
 from optimizer.performance.speed import SpeedModel
 from optimizer.rules import RULES, bit, bits_of_kind
 from optimizer.scenario import Limits, Memory, Scenario, Workload
@@ -125,7 +126,7 @@ def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame)
     The grid is kept between questions on the same model and shapes that allow the same layouts: another traffic,
     target, budget, price or provider only fills in anew what a replica carries.
     """
-    grid = _grid(model, shapes, _all_that_shapes_the_grid(scenario))
+    grid = _grid(model, shapes, load_efficiencies(), _all_that_shapes_the_grid(scenario))
     replicas = fill_capacity(grid.replicas, grid.speed, scenario)
     return Candidates(with_capacity(grid.frame, replicas), grid.dead, replicas, grid.speed)
 
@@ -141,8 +142,8 @@ def _all_that_shapes_the_grid(scenario: Scenario) -> Scenario:
     )
 
 
-@kept(8, owners=2)
-def _grid(model: ModelSpec, shapes: pd.DataFrame, scenario: Scenario) -> Candidates:
+@kept(8, owners=3)
+def _grid(model: ModelSpec, shapes: pd.DataFrame, efficiencies: Efficiencies, scenario: Scenario) -> Candidates:
     """Return the candidates without what they carry (see `fill_capacity`)."""
     weights, kv_caches = allowed_weights(scenario, model), allowed_kv_caches(scenario, model)
     limits = scenario.limits
@@ -166,7 +167,7 @@ def _grid(model: ModelSpec, shapes: pd.DataFrame, scenario: Scenario) -> Candida
     replicas = frame.iloc[first].reset_index(drop=True)
     replicas["warm_up_bytes"] = _warm_up_bytes(model, table, replicas, scenario.memory)
     dead = _count_dead(shape_index[~alive], broken[~alive])
-    return Candidates(frame, dead, replicas, SpeedModel(model, replicas))
+    return Candidates(frame, dead, replicas, SpeedModel(model, replicas, efficiencies=efficiencies))
 
 
 def _warm_up_bytes(model: ModelSpec, table: SplitTable, replicas: pd.DataFrame, memory: Memory) -> NDArray[np.float64]:

@@ -5,15 +5,17 @@ family, its GPU, its engine, its engine's era and release, the model's architect
 fitted together and held near 1 by priors, so a level that was never measured has the factor 1: that costs nothing but
 certainty.
 
-They live in data/efficiency.toml, written by calibration/fit_efficiency.py from measured runs.
+They live in data/efficiency.toml, written by calibration/fit_efficiency.py from measured runs. A user's own runs may
+put factors of their own on top (see own_calibration.py).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +26,7 @@ import numpy.typing as npt
 from catalogs.gpus import Gpu, get_gpu
 from catalogs.model_spec import ModelSpec
 from optimizer.performance.bands import Bands
+from optimizer.performance.own_calibration import OwnCalibration, own_calibration
 
 Array = npt.NDArray[np.float64]
 Kind = Literal["fitted", "borrowed"]
@@ -120,6 +123,10 @@ class Setting:
             f"engine-model-family {self.engine} {self.architecture} {self.weights} {family}",
         )
 
+    def own_level(self) -> str:
+        """Return what a user's own runs are known by: GPU, engine and model."""
+        return f"own {self.gpu} {self.engine} {self.architecture}"
+
 
 @dataclass(frozen=True)
 class Efficiencies:
@@ -133,6 +140,7 @@ class Efficiencies:
         routing: how uneven expert routing is.
         measured: levels of GPUs, models and engines that runs of the fit have.
         bands: how far off predictions are.
+        own: eras and releases of the user's own runs, by what they ran (see `Setting.own_level`).
     """
 
     common: Mapping[str, float]
@@ -142,17 +150,25 @@ class Efficiencies:
     routing: Routing
     measured: frozenset[str] = frozenset()
     bands: Bands = field(default_factory=Bands)
+    own: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def coefficients(self, setting: Setting) -> dict[str, float]:
-        """Return each coefficient under a setting: the shared value times its factors; a share stays below a peak."""
+        """Return each coefficient under a setting: the shared value times its factors; a share stays below a peak.
+
+        Where the release is not said, and the user has runs of that very GPU, engine and model, it is theirs.
+        """
         values = dict(self.common)
+        if self.own and not setting.release and (known := self.own.get(setting.own_level())):
+            setting = replace(setting, era=known[0], release=known[1])
         for level in setting.levels():
-            for name, factor in self.factors.get(self._lender(level), {}).items():
+            for name, factor in self.factors_of(level).items():
                 values[name] *= factor
         return {name: float(below_cap(value)) if name in _SHARES else value for name, value in values.items()}
 
     def unmeasured(self, setting: Setting) -> frozenset[str]:
         """Return what of a setting no run of the fit had: "family", "gpu" (in a measured family), "model", "engine"."""
+        if setting.own_level() in self.own:
+            return frozenset()
         found = set()
         if self.kinds.get(calibration_group(get_gpu(setting.gpu))) != "fitted":
             found.add("family")
@@ -169,9 +185,11 @@ class Efficiencies:
         rows = [self.coefficients(setting) for setting in settings]
         return {name: np.array([row[name] for row in rows], dtype=np.float64) for name in COEFFICIENTS}
 
-    def _lender(self, level: str) -> str:
+    def factors_of(self, level: str) -> Mapping[str, float]:
+        """Return the factors of a level, a borrowed family's from its lender; those that are 1 are left out."""
         kind, _, name = level.partition(" ")
-        return f"family {self.lenders[name]}" if kind == "family" and name in self.lenders else level
+        borrowed = kind == "family" and name in self.lenders
+        return self.factors.get(f"family {self.lenders[name]}" if borrowed else level, {})
 
 
 def below_cap(share: npt.ArrayLike) -> Array:
@@ -195,8 +213,52 @@ def read_data_file() -> dict[str, Any]:
         return tomllib.load(stream)
 
 
-@lru_cache(maxsize=1)
 def load_efficiencies() -> Efficiencies:
+    """Return the coefficients that predictions use: the bundled ones, with the user's own calibration on top.
+
+    The same object until the calibration changes or is switched off.
+
+    Raises:
+        QuestionError: the file of the user's calibration is damaged.
+    """
+    own = used_calibration()
+    return bundled_efficiencies() if own is None else _calibrated(own)
+
+
+def used_calibration() -> OwnCalibration | None:
+    """Return the user's own calibration where there is one that was fitted on top of these bundled coefficients.
+
+    Raises:
+        QuestionError: its file is damaged.
+    """
+    own = own_calibration()
+    return own if own is not None and own.bundled == bundled_digest() else None
+
+
+@lru_cache(maxsize=4)
+def _calibrated(own: OwnCalibration) -> Efficiencies:
+    return with_own(bundled_efficiencies(), own.factors, own.own)
+
+
+def with_own(
+    bundled: Efficiencies, factors: Mapping[str, Mapping[str, float]], own: Mapping[str, tuple[str, str]]
+) -> Efficiencies:
+    """Return coefficients with a user's factors on top of the bundled ones, and what their runs were of."""
+    merged = dict(bundled.factors)
+    for level, row in factors.items():
+        known = merged.get(level, {})
+        merged[level] = {**known, **{name: known.get(name, 1.0) * factor for name, factor in row.items()}}
+    return replace(bundled, factors=merged, own=own)
+
+
+@lru_cache(maxsize=1)
+def bundled_digest() -> str:
+    """Return the SHA-256 of data/efficiency.toml: a user's calibration is on top of these very coefficients."""
+    return hashlib.sha256(DATA_FILE.read_bytes()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def bundled_efficiencies() -> Efficiencies:
     """Read the coefficients of data/efficiency.toml (cached)."""
     raw = read_data_file()
     kinds: dict[str, Kind] = {name: row["kind"] for name, row in raw["families"].items()}

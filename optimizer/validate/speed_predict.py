@@ -13,6 +13,7 @@ import pandas as pd
 from catalogs.models import load_model
 from optimizer.performance.calibration.observations import FULL_LOAD, STATIC
 from optimizer.performance.calibration.solver import predict_runs
+from optimizer.performance.efficiency import Efficiencies
 from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.speed import SpeedModel
 from optimizer.validate.speed_rows import BURST, CLOSED, OPEN
@@ -24,13 +25,18 @@ STARTING_AND_ENDING = 0.75  # of the rate that arrives: what runs with a slow st
 BURST_REQUESTS = 1000.0  # prompts that offline benchmarks send at once unless told otherwise
 
 
-def predict_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `predicted_*` of each run, with `_low` and `_high`; throughput is of the whole deployment."""
+def predict_table(rows: pd.DataFrame, efficiencies: Efficiencies | None = None) -> pd.DataFrame:
+    """Return `predicted_*` of each run, with `_low` and `_high`; throughput is of the whole deployment.
+
+    Args:
+        rows: runs as `runs_to_predict` returns them.
+        efficiencies: coefficients to use instead of those that all predictions use.
+    """
     names = [f"predicted_{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high")]
     found = pd.DataFrame(np.nan, index=rows.index, columns=names)
     for model, at in rows.groupby("model").indices.items():
         part = rows.iloc[at]
-        found.iloc[at] = _predict(SpeedModel(load_model(str(model)), part), part)
+        found.iloc[at] = _predict(SpeedModel(load_model(str(model)), part, efficiencies=efficiencies), part)
     return found
 
 

@@ -110,12 +110,14 @@ class Fit:
         predicted = predict_with(self.rows, self.coefficients(parameters), self.routing)
         return np.asarray(np.log(predicted / self.measured))
 
-    def solve(self, used: Mask, weight: Array) -> Array:
+    def solve(self, used: Mask, weight: Array, enough: float = ENOUGH) -> Array:
         """Return the fitted parameters, from the rows in `used` only.
 
         Args:
             used: which rows may be seen.
             weight: of each row and target.
+            enough: a round that makes the loss smaller by less than this is the last; the loss counts runs in units of
+                their noise, so that a few runs need a smaller one than thousands.
         """
         part = Fit(self.rows[used].reset_index(drop=True), _only(self.design, used), self.routing)
         measured, weight = part.measured, weight[used]
@@ -148,7 +150,7 @@ class Fit:
             tried = [parameters - length * step for length in LENGTHS]
             losses = [part._loss(one, weight) for one in tried]
             best = int(np.argmin(losses))
-            if losses[best] > loss - ENOUGH:
+            if losses[best] > loss - enough:
                 break
             parameters, loss = tried[best], losses[best]
         return parameters

@@ -1,0 +1,38 @@
+"""The user's own files: the folder where they live, and writing them whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+FOLDER_VARIABLE = "SHARDWISE_DATA_DIR"
+
+
+def user_data_folder() -> Path:
+    """Return the folder of the user's own data: SHARDWISE_DATA_DIR, or the platform's; it need not exist."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser()
+    from platformdirs import user_data_path  # noqa: PLC0415  asked for only where the variable is not set
+
+    return user_data_path("shardwise", appauthor=False)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader, or a crash, finds the old one or the new one; folders are made.
+
+    Raises:
+        OSError: it cannot be written; the old file is then as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
