@@ -73,6 +73,23 @@ def _option(
 Text = str | None
 Texts = list[str] | None
 Json = Annotated[bool, _option("--json", help="Print JSON instead of tables.", panel=OUTPUT)]
+
+
+def _without_calibration(off: bool) -> None:
+    if off:
+        os.environ["SHARDWISE_CALIBRATION"] = "off"
+
+
+NoCalibration = Annotated[
+    bool,
+    typer.Option(
+        "--no-calibration",
+        callback=_without_calibration,
+        help="Leave your own calibration out (see `shardwise calibrate`).",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
 Csv = Annotated[bool, _option("--csv", help="Print CSV instead of a table.", panel=OUTPUT)]
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A bundled model's Hub name, a config.json, or its folder.")
@@ -246,12 +263,12 @@ def solve(
         Text,
         _option("--time-limit", help="Most time for the solver.", metavar="SECONDS", default="20", panel=OUTPUT),
     ] = None,
+    no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Find the cheapest layout that works, with its proof and its reasons."""
-    flags = {
-        name: value for name, value in locals().items() if name not in ("question", "explain", "time_limit", "json")
-    }
+    others = ("question", "explain", "time_limit", "no_calibration", "json")
+    flags = {name: value for name, value in locals().items() if name not in (*others, "others")}
     from optimizer.flags import RunFlags, read_flags, read_question  # noqa: PLC0415
 
     run = read_flags(RunFlags, {"time_limit": time_limit})
@@ -327,10 +344,11 @@ def predict(
     attention_dp: AttentionDp = None,
     weights: Weights = None,
     kv_cache: KvCache = None,
+    no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Predict latency and throughput of one replica."""
-    values = {name: value for name, value in locals().items() if name != "json"}
+    values = {name: value for name, value in locals().items() if name not in ("no_calibration", "json")}
     from optimizer.flags import PredictFlags, read_flags  # noqa: PLC0415
     from optimizer.predict import predict as predict_replica  # noqa: PLC0415
 
@@ -359,10 +377,11 @@ def simulate(
         Text, _option("--speedup", help="Let requests arrive so many times as fast.", metavar="X", default="1")
     ] = None,
     limit: Annotated[Text, _option("--limit", help="Only the first requests.", metavar="N", default="all")] = None,
+    no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Replay a trace of requests on a plan: which targets hold, and how the closed form compares."""
-    values = {name: value for name, value in locals().items() if name != "json"}
+    values = {name: value for name, value in locals().items() if name not in ("no_calibration", "json")}
     from optimizer.flags import SimulateFlags, read_flags  # noqa: PLC0415
     from optimizer.simulate import replay  # noqa: PLC0415
 
@@ -374,6 +393,108 @@ def simulate(
         from optimizer.report.simulate import print_replay  # noqa: PLC0415
 
         print_replay(found)
+
+
+BENCHMARK, SERVER, KEPT = "Benchmark", "The server, where the file does not say", "Runs that are kept"
+
+
+def _server(name: str, help: str, metavar: str = "N", default: str | None = None) -> Any:  # noqa: A002
+    return _option(name, help=help, metavar=metavar, default=default, panel=SERVER)
+
+
+@app.command(epilog=EPILOG)
+def calibrate(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Results of `vllm bench serve --save-result`, GenAI-Perf or AIPerf, or a CSV of runs.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        Text, _server("--model", "A bundled model's Hub name, a config.json, or its folder.", "MODEL", "as in the file")
+    ] = None,
+    gpu: Annotated[Text, _server("--gpu", "GPU type, as in `shardwise catalog gpus`.", "NAME")] = None,
+    tp: Annotated[Text, _server("--tp", "Tensor parallel size.")] = None,
+    pp: Annotated[Text, _server("--pp", "Pipeline stages.", default="1")] = None,
+    ep: Annotated[Text, _server("--ep", "Expert parallel size: 1, or all GPUs of a stage.", default="1")] = None,
+    attention_dp: Annotated[Text, _server("--attention-dp", "Attention-DP ranks.", default="1")] = None,
+    replicas: Annotated[Text, _server("--replicas", "Replicas that shared the requests.", default="1")] = None,
+    weights: Annotated[
+        Text, _server("--weights", "bf16, fp8, int8, int4 and so on.", "FORMAT", "the checkpoint's own")
+    ] = None,
+    kv_cache: Annotated[Text, _server("--kv-cache", "bf16, fp16, fp8.", "DTYPE", "the checkpoint's own")] = None,
+    engine: Annotated[Text, _server("--engine", "vllm, sglang or trtllm; vllm@0.19 for a version.", "NAME")] = None,
+    engine_version: Annotated[Text, _server("--engine-version", "As its makers write it.", "TEXT", "today's")] = None,
+    concurrency: Annotated[
+        Text, _option("--concurrency", help="Requests always in flight.", metavar="N", panel=BENCHMARK)
+    ] = None,
+    request_rate: Annotated[
+        Text, _option("--request-rate", help="Requests per second.", metavar="RATE", panel=BENCHMARK)
+    ] = None,
+    input_tokens: Annotated[
+        Text, _option("--input-tokens", help="Mean prompt length.", metavar="N", panel=BENCHMARK)
+    ] = None,
+    output_tokens: Annotated[
+        Text, _option("--output-tokens", help="Mean answer length.", metavar="N", panel=BENCHMARK)
+    ] = None,
+    form: Annotated[
+        Text,
+        _option(
+            "--format",
+            help="vllm-bench, genai-perf, aiperf, csv.",
+            metavar="NAME",
+            default="by what is in the file",
+            panel=BENCHMARK,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, _option("--force", help="Use runs that look wrong, too.", metavar="", panel=BENCHMARK)
+    ] = False,
+    listed: Annotated[bool, _option("--list", help="Show the files whose runs are kept.", panel=KEPT)] = False,
+    refit: Annotated[bool, _option("--refit", help="Fit the kept runs anew.", panel=KEPT)] = False,
+    remove: Annotated[
+        Text, _option("--remove", help="Forget the runs of one file, by its name or hash.", metavar="NAME", panel=KEPT)
+    ] = None,
+    reset: Annotated[bool, _option("--reset", help="Forget all runs, and the calibration.", panel=KEPT)] = False,
+    dry_run: Annotated[bool, _option("--dry-run", help="Work everything out and write nothing.", panel=OUTPUT)] = False,
+    json: Json = False,
+) -> None:
+    """Calibrate predictions with your own benchmarks, on top of the bundled coefficients."""
+    others = ("files", "form", "listed", "refit", "remove", "reset", "dry_run", "json", "others")
+    values = {name: value for name, value in locals().items() if name not in others}
+    from optimizer.errors import QuestionError  # noqa: PLC0415
+
+    actions = {
+        "FILE": bool(files),
+        "--list": listed,
+        "--refit": refit,
+        "--remove": remove is not None,
+        "--reset": reset,
+    }
+    asked = [name for name, one in actions.items() if one]
+    if len(asked) != 1:
+        said = f"{' and '.join(asked)} are" if asked else "nothing is"
+        raise QuestionError(
+            f"calibrate: {said} asked for; give benchmark files, or one of {', '.join(list(actions)[1:])}"
+        )
+    from optimizer.flags import CalibrateFlags, read_flags  # noqa: PLC0415
+    from optimizer.own_runs import calibrate as own  # noqa: PLC0415
+
+    flags = read_flags(CalibrateFlags, values | {"format": form})
+    if listed:
+        found = own.kept_calibration()
+    elif remove is not None:
+        found = own.remove(remove, dry_run=dry_run)
+    else:
+        found = own.reset(dry_run=dry_run) if reset else own.calibrate(files or (), flags, dry_run=dry_run)
+    if json:
+        _print_json(found)
+    else:
+        from optimizer.report.calibrate import print_calibration, print_sources  # noqa: PLC0415
+
+        (print_sources if listed else print_calibration)(found)
 
 
 def _replica(flags: ReplicaFlags) -> Replica:
@@ -473,6 +594,7 @@ def validate_speed(
         Path | None,
         _option("--plot", help="Draw predicted against measured (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
     ] = None,
+    no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Predict TTFT, TPOT and throughput of each run, and compare with what was measured."""
@@ -502,6 +624,7 @@ def validate_decisions(
             panel=PRICES,
         ),
     ] = None,
+    no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Compare the layouts that predictions choose with those that measurements choose."""

@@ -17,6 +17,7 @@ from optimizer.fields import (
     Name,
     ParallelSize,
     Part,
+    PositiveRate,
     PositiveShare,
     Share,
     Tokens,
@@ -121,6 +122,28 @@ class PredictFlags(ReplicaFlags):
     concurrency: Annotated[int, whole(1, 4096)]
     input_tokens: Tokens
     output_tokens: Tokens
+
+
+class CalibrateFlags(Part):
+    """What `shardwise calibrate` is told of the server behind a benchmark; what is None the file has to say."""
+
+    model: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    gpu: Name | None = None
+    tp: ParallelSize | None = None
+    pp: ParallelSize | None = None
+    ep: ParallelSize | None = None
+    attention_dp: ParallelSize | None = None
+    replicas: Annotated[int, whole(1, 100_000)] = 1
+    weights: Annotated[str, _one_of(WEIGHT_FORMATS, "weight format")] | None = None
+    kv_cache: Annotated[str, _one_of(KV_DTYPES, "KV cache dtype")] | None = None
+    engine: EngineName | None = None
+    engine_version: Name | None = None
+    concurrency: Count | None = None
+    request_rate: PositiveRate | None = None
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    format: Literal["vllm-bench", "genai-perf", "aiperf", "csv"] | None = None
+    force: bool = False
 
 
 class RunFlags(Part):

@@ -123,6 +123,20 @@ class Saturation(AnswerPart):
     requests_per_second: float
 
 
+class Calibration(AnswerPart):
+    """The user's own calibration, where speeds rest on one.
+
+    Attributes:
+        date: when it was fitted.
+        runs: how many of the user's runs it rests on.
+        gpus: GPU types of those runs.
+    """
+
+    date: date
+    runs: int
+    gpus: tuple[str, ...]
+
+
 class Prediction(AnswerPart):
     """Predicted speed; means unless said otherwise.
 
@@ -299,7 +313,11 @@ class SolverRun(AnswerPart):
 
 
 class Plan(AnswerPart):
-    """The answer to a Scenario."""
+    """The answer to a Scenario.
+
+    Attributes:
+        calibration: the user's own, where speeds rest on one.
+    """
 
     schema_version: Literal["1"] = SCHEMA_VERSION
     shardwise_version: str
@@ -310,6 +328,7 @@ class Plan(AnswerPart):
     cost: Cost | None = None
     memory: MemoryUse | None = None
     performance: Performance | None = None
+    calibration: Calibration | None = None
     targets: tuple[TargetCheck, ...] = ()
     prices: PriceBasis
     alternatives: tuple[Alternative, ...] = ()

@@ -8,9 +8,10 @@ from typing import Any
 from catalogs.gpus import Gpu, get_gpu
 from catalogs.models import ModelSpec
 from catalogs.nodes import default_fabric
+from optimizer.calibration_used import calibration_used, calibration_warnings
 from optimizer.divisibility import check_split
 from optimizer.errors import QuestionError
-from optimizer.plan import AnswerPart
+from optimizer.plan import AnswerPart, Calibration
 from optimizer.rules import get_rule
 from optimizer.split import Split
 
@@ -19,6 +20,7 @@ class ReplicaAnswer(AnswerPart):
     """What every answer about one replica begins with: model, GPU type, split, its GPUs, and requests at once.
 
     Attributes:
+        calibration: the user's own, where speeds rest on one.
         warnings: what the answer takes for granted and the user may not.
     """
 
@@ -32,6 +34,7 @@ class ReplicaAnswer(AnswerPart):
     attention_dp: int
     gpus: int
     concurrency: int
+    calibration: Calibration | None = None
     warnings: tuple[str, ...]
 
 
@@ -47,7 +50,8 @@ class Replica:
         """Return the fields of a ReplicaAnswer about so many requests at once."""
         split = {name: getattr(self.split, name) for name in ("weights", "kv_cache", "tp", "pp", "ep", "attention_dp")}
         about = {"model": self.model.name, "gpu": self.gpu.name, "gpus": self.split.gpus, "concurrency": concurrency}
-        return about | split | {"warnings": self.warnings}
+        speeds = {"calibration": calibration_used(), "warnings": (*self.warnings, *calibration_warnings())}
+        return about | split | speeds
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -10,13 +10,14 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from catalogs.models import ModelSpec, load_model
+from optimizer.calibration_used import calibration_used
 from optimizer.errors import QuestionError
 from optimizer.performance.distributions import PERCENTILES, SHARES
 from optimizer.performance.open_loop import Variability
 from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.simulator import Requests, Simulation, simulate
 from optimizer.performance.speed import SpeedModel
-from optimizer.plan import Layout, Performance, Plan
+from optimizer.plan import Calibration, Layout, Performance, Plan
 from optimizer.scenario import Scenario, build_scenario
 from optimizer.trace import Trace, read_trace
 
@@ -90,6 +91,7 @@ class Replay(_Part):
         utilization: share of the time that replicas had work, on average.
         load: arrival rate over what all slots together serve, by the closed form.
         queue_peak: the most requests that waited for a slot at once, over all replicas.
+        calibration: the user's own, where speeds rest on one now.
         requests_in_flight: mean per replica.
     """
 
@@ -109,6 +111,7 @@ class Replay(_Part):
     utilization: float
     requests_in_flight: float
     queue_peak: int
+    calibration: Calibration | None = None
 
 
 def read_plan(path: Path) -> Plan:
@@ -182,6 +185,7 @@ def replay(plan_path: Path, trace_path: Path, *, speedup: float = 1.0, limit: in
         requests_per_second=len(served.arrival_s) / done.end_s,
         utilization=float(done.busy_s.mean()) / done.end_s,
         requests_in_flight=float(done.batch_seconds.mean()) / done.end_s,
+        calibration=calibration_used(),
         queue_peak=queue_peak(served.arrival_s + float(speed.fixed_prefill_seconds[0]), done.waited_s),
     )
 

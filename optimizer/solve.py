@@ -13,6 +13,7 @@ from catalogs.models import ModelSpec, load_model
 from catalogs.offers import Discount, OfferTable, discounted, load_offers
 from optimizer import infeasible
 from optimizer.answer import Answer, answers
+from optimizer.calibration_used import calibration_used, calibration_warnings
 from optimizer.candidates import Candidates, build_candidates, node_shapes
 from optimizer.capacity import give_up_targets, with_capacity
 from optimizer.check import check_layout, check_plan
@@ -290,7 +291,8 @@ def _common(problem: Problem, today: date, layout: Layout | None, run: SolverRun
         "scenario": problem.scenario.model_dump(mode="json"),
         "prices": basis,
         "ruled_out": ruled_out(problem),
-        "warnings": _warnings(basis, layout),
+        "calibration": calibration_used(),
+        "warnings": (*_warnings(basis, layout), *calibration_warnings()),
         "solver": run,
     }
 

@@ -13,6 +13,7 @@ from optimizer.report.text import (
     amount_of,
     bullet,
     bullet_of_items,
+    calibration_words,
     count,
     dollars,
     heading,
@@ -44,6 +45,7 @@ def print_plan(plan: Plan, *, explain: bool = False, console: Console | None = N
     out = console or make_console()
     if plan.layout is None:
         _print_infeasible(out, plan)
+        _print_calibration(out, plan)
     else:
         _print_answer(out, plan)
         if explain:
@@ -145,6 +147,12 @@ def _print_performance(out: Console, plan: Plan) -> None:
     in_flight = max(performance.requests_in_flight, 1.0)  # a step that runs has a request to run
     out.print(f"One decode step at {in_flight:.1f} requests in flight per replica, ms: {step}.")
     out.print(speed_basis(performance.basis, performance.error_band))
+    _print_calibration(out, plan)
+
+
+def _print_calibration(out: Console, plan: Plan) -> None:
+    if plan.calibration is not None:
+        out.print(calibration_words(plan.calibration))
 
 
 def _verdict(target: TargetCheck | None, over_at_tail: bool) -> str:

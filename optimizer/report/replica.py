@@ -10,7 +10,16 @@ from optimizer.plan import MemoryUse
 from optimizer.predict import Speed
 from optimizer.replica import ReplicaAnswer
 from optimizer.report.plan import CAUSES, LEAST_SHOWN_MS
-from optimizer.report.text import amount_of, count, heading, make_console, make_table, milliseconds, speed_basis
+from optimizer.report.text import (
+    amount_of,
+    calibration_words,
+    count,
+    heading,
+    make_console,
+    make_table,
+    milliseconds,
+    speed_basis,
+)
 from optimizer.wording import split_words
 
 BAR_CELLS = 60
@@ -62,6 +71,8 @@ def print_fit(found: Fit, console: Console | None = None) -> None:
         )
     _print_engine_flags(out, found)
     _print_smallest(out, found)
+    if found.calibration is not None:
+        out.print(f"{calibration_words(found.calibration)} Memory does not depend on it.")
     _print_warnings(out, found)
 
 
@@ -142,6 +153,8 @@ def print_speed(found: Speed, console: Console | None = None) -> None:
     out.print(step)
     out.print()
     out.print(speed_basis(found.basis, found.error_band))
+    if found.calibration is not None:
+        out.print(calibration_words(found.calibration))
     _print_warnings(out, found)
     if not found.fits:
         out.print(

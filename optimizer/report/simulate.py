@@ -6,7 +6,7 @@ from rich.console import Console
 
 from optimizer.performance.distributions import PERCENTILES
 from optimizer.report.plan import LATENCY_NAMES
-from optimizer.report.text import amount_of, count, heading, make_console, make_table, milliseconds
+from optimizer.report.text import amount_of, calibration_words, count, heading, make_console, make_table, milliseconds
 from optimizer.simulate import Replay
 
 
@@ -36,6 +36,8 @@ def print_replay(found: Replay, console: Console | None = None) -> None:
         f"Replicas had work {found.utilization:.0%} of the time, with {found.requests_in_flight:.1f} requests in "
         f"flight each; at most {amount_of(found.queue_peak, 'request')} waited for a slot."
     )
+    if found.calibration is not None:
+        out.print(calibration_words(found.calibration))
     if found.saturated:
         out.print(
             f"SATURATED: on average the trace is {found.load:.0%} of what the layout serves; with more of it, the wait "

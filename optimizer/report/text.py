@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from optimizer import wording
+from optimizer.plan import Calibration
 
 _TRAILING_BLANKS = re.compile(r"[ \t]+(?=\n|\Z)")
 
@@ -111,6 +112,13 @@ def share(amount: float | None) -> str:
 def count(amount: float) -> str:
     """Return a large figure with separators and no needless digits."""
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"
+
+
+def calibration_words(own: Calibration | None) -> str:
+    """Say that speeds rest on the user's own calibration; "" where they do not."""
+    if own is None:
+        return ""
+    return f"Own calibration of {own.date} used: {amount_of(own.runs, 'run')} on {', '.join(own.gpus)}."
 
 
 def speed_basis(basis: str, error_band: float | None) -> str:

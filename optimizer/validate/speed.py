@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
+from optimizer.calibration_used import calibration_used
 from optimizer.errors import QuestionError
+from optimizer.plan import Calibration
 from optimizer.validate.speed_predict import QUANTITIES, predict_table
 from optimizer.validate.speed_rows import BURST, read_runs, runs_to_predict, unpredictable
 
@@ -54,6 +56,7 @@ class SpeedValidation(_Part):
         rows, judged: runs in it, and those predicted that measured something.
         overall: errors of all judged runs but bursts, whose TTFT is all queueing; `groups` has those apart.
         not_judged: {why: runs}.
+        calibration: the user's own, where predictions rest on one.
     """
 
     file: str
@@ -62,6 +65,7 @@ class SpeedValidation(_Part):
     overall: tuple[Errors, ...]
     groups: tuple[Group, ...]
     not_judged: dict[str, int]
+    calibration: Calibration | None = None
 
 
 def validate_speed(path: Path) -> tuple[SpeedValidation, pd.DataFrame]:
@@ -88,6 +92,7 @@ def validate_speed(path: Path) -> tuple[SpeedValidation, pd.DataFrame]:
             for by in GROUPS
             for name, part in judged.groupby(by, dropna=False)
         ),
+        calibration=calibration_used(),
         not_judged={str(text): int(count) for text, count in reason[reason != ""].value_counts().items()},
     )
     return found, result

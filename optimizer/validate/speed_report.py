@@ -8,7 +8,7 @@ import pandas as pd
 from rich.console import Console
 
 from optimizer.errors import QuestionError
-from optimizer.report.text import heading, make_console, make_table
+from optimizer.report.text import calibration_words, heading, make_console, make_table
 from optimizer.validate.speed import Errors, SpeedValidation
 from optimizer.validate.speed_decisions import Decisions
 from optimizer.validate.speed_predict import QUANTITIES
@@ -21,6 +21,8 @@ def print_speed_validation(found: SpeedValidation, console: Console | None = Non
     out = console or make_console()
     out.print(f"{found.judged:,} of {found.rows:,} runs judged; errors in percent of what was measured.", style="bold")
     out.print("Covered: share of runs within the predicted 80% interval.")
+    if found.calibration is not None:
+        out.print(calibration_words(found.calibration))
     _print(out, [("all but bursts", found.overall)])
     for by in dict.fromkeys(group.by for group in found.groups):
         heading(out, f"By {by}")
