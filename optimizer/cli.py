@@ -407,7 +407,7 @@ def calibrate(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="FILE",
             help="Results of `vllm bench serve --save-result`, GenAI-Perf or AIPerf, or a CSV of runs.",
             show_default=False,
         ),

@@ -140,7 +140,7 @@ def table_of(sources: Sequence[Source]) -> pd.DataFrame:
         for run in source.runs
     ]
     table = pd.DataFrame(records)
-    table["set"] = table["len_dist"] = np.nan
+    table["set"], table["len_dist"] = "own", "not_stated"  # `lengths` says more
     for name in ("engine_version", "weight_precision", "kv_precision"):
         table[name] = table[name].astype(object).where(table[name].notna(), np.nan)
     for name in (*QUANTITIES, "concurrency", "batch", "request_rate", "completed", "failed"):

@@ -33,7 +33,7 @@ Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 FREE = ("gpu", "release", "engine-model-family")
-ENOUGH = 1e-3  # of the loss of a few runs
+ENOUGH = 1e-2  # of the loss of a few runs
 LEAST = 1e-4  # logarithms of factors below this are left out
 MOST_FITS = 20  # runs left out one by one; of more, as many groups
 _NUMBERS = re.compile(r"\d+")
