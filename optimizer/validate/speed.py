@@ -12,7 +12,7 @@ from optimizer.calibration_used import calibration_used
 from optimizer.errors import QuestionError
 from optimizer.plan import Calibration
 from optimizer.validate.speed_predict import QUANTITIES, predict_table
-from optimizer.validate.speed_rows import BURST, read_runs, runs_to_predict, unpredictable
+from optimizer.validate.speed_rows import BURST, contradicted, read_runs, runs_to_predict, unpredictable
 
 GROUPS = ("scenario", "gpu", "engine", "model")
 
@@ -79,6 +79,7 @@ def validate_speed(path: Path) -> tuple[SpeedValidation, pd.DataFrame]:
     predicted = predict_table(runs_to_predict(table[reason == ""])) if (reason == "").any() else pd.DataFrame()
     measured = table[list(QUANTITIES)].where(table[list(QUANTITIES)] > 0)
     reason = reason.where((reason != "") | measured.notna().any(axis=1), "nothing measured")
+    reason = reason.where((reason != "") | ~contradicted(table), "TPOT far below that of fewer requests on its layout")
     full = predicted.reindex(table.index)
     result = pd.concat([_as_given(path), full, reason.rename("not_judged")], axis=1)
     judged = table.join(full)[reason == ""]

@@ -16,9 +16,8 @@ from pydantic import BaseModel, ConfigDict
 from optimizer.errors import QuestionError
 from optimizer.performance.calibration.observations import canonical_gpu
 from optimizer.validate.speed import validate_speed
-from optimizer.validate.speed_rows import CLOSED
+from optimizer.validate.speed_rows import CLOSED, LAYOUT
 
-LAYOUT = ("engine", "gpu", "n_gpus", "tp", "pp", "ep", "attn_dp", "weight_precision")
 TRAFFIC = ("model", "isl", "osl")
 TARGETS_MS = (10.0, 15.0, 20.0, 30.0, 50.0, 100.0)
 FEWEST_LAYOUTS = 3

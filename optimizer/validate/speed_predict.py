@@ -51,7 +51,9 @@ def _predict(speed: SpeedModel, part: pd.DataFrame) -> Array:
     is_open = scenario == OPEN
     if is_open.any():
         arrivals = np.where(is_open, part["rate"].to_numpy(dtype=np.float64), 1e-6)
-        served = predict_open_loop(speed, arrivals, slots, part["input_tokens"].to_numpy(), outputs)
+        served = predict_open_loop(
+            speed, arrivals, np.where(is_open, slots, 1.0), part["input_tokens"].to_numpy(), outputs
+        )
         ttft, tpot = np.where(is_open, served.ttft_s, ttft), np.where(is_open, served.tpot_s, tpot)
         rate = np.where(is_open, served.requests_per_second, rate)
         running = np.where(is_open, served.in_flight, running)

@@ -76,15 +76,22 @@ def plot_speed(result: pd.DataFrame, out: Path) -> None:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError:
         raise QuestionError("--plot needs matplotlib: pip install 'shardwise[plot]'") from None
-    figure = Figure(figsize=(15, 5), layout="constrained")
+    figure = Figure(figsize=(13, 4.6), dpi=110, layout="constrained")
+    points = result[result["not_judged"] == ""]
     for axes, name in zip(figure.subplots(1, len(QUANTITIES)), QUANTITIES, strict=True):
-        points = result[result["not_judged"] == ""]
         measured = pd.to_numeric(points[name], errors="coerce") if name in points else pd.Series(dtype=float)
-        for scenario, part in points[measured > 0].groupby("scenario"):
-            axes.plot(measured[part.index], part[f"predicted_{name}"], ".", alpha=0.4, label=str(scenario))
-        axes.set(xscale="log", yscale="log", xlabel=f"measured {LABELS[name]}", ylabel="predicted")
-        axes.axline((1, 1), slope=1, color="grey", linewidth=0.8)
-        axes.legend(fontsize="small")
+        known = points[measured > 0]
+        for scenario, part in known.groupby("scenario"):
+            label = f"{scenario} ({len(part):,})"
+            axes.plot(measured[part.index], part[f"predicted_{name}"], ".", markersize=4, alpha=0.4, label=label)
+        unit = "" if name.startswith("output") else ", ms"
+        axes.set(xscale="log", yscale="log", xlabel=f"measured {LABELS[name]}{unit}", ylabel=f"predicted{unit}")
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.axline((1, 1), (10, 10), color="black", linewidth=0.8)
+        for off in (0.8, 1.25):
+            axes.axline((1, off), (10, 10 * off), color="grey", linewidth=0.6, linestyle="--")
+        if not known.empty:
+            axes.legend(fontsize="small", title="dashed: 0.8 and 1.25 times")
     try:
         figure.savefig(out)
     except (OSError, ValueError) as error:

@@ -23,6 +23,9 @@ from optimizer.performance.calibration.slots import with_slots
 
 CLOSED, OPEN, BURST = CLOSED_LOOP, OPEN_LOOP, "offline_burst_all_requests"
 PREDICTED = (CLOSED, STATIC, FULL_LOAD, OPEN, BURST)
+# What tells layouts of a file apart.
+LAYOUT = ("engine", "gpu", "n_gpus", "tp", "pp", "ep", "attn_dp", "weight_precision")
+FAR_BELOW = 0.6
 NEEDED = ("engine", "model", "gpu", "n_gpus", "tp", "isl", "osl", "scenario")
 # Columns that a file may lack: text, and numbers.
 TEXT = ("set", "engine_version", "weight_precision", "kv_precision", "len_dist")
@@ -98,3 +101,21 @@ def _model_problem(name: object) -> str:
     except CatalogError:
         return f"unknown model {name}"
     return ""
+
+
+def contradicted(table: pd.DataFrame) -> pd.Series:
+    """Return which closed loops say a TPOT far below that of fewer requests on the same layout.
+
+    More requests in flight make no step shorter. A run below FAR_BELOW of two runs that had fewer requests measured
+    something else, such as requests that ended early; two, so that one slow run does not condemn those after it.
+    """
+    found = pd.Series(False, index=table.index)
+    loops = table[(table["scenario"] == CLOSED) & (table["tpot_ms"] > 0) & (table["concurrency"] > 0)]
+    names = [name for name in (*LAYOUT, "model", "isl", "osl") if name in loops]
+    for _, cell in loops.groupby(names, dropna=False):
+        by_load = cell.groupby("concurrency")["tpot_ms"].median()
+        for position in range(2, len(by_load)):
+            second = float(by_load.iloc[:position].nlargest(2).iloc[1])
+            at = cell.index[cell["concurrency"] == by_load.index[position]]
+            found[at] = cell.loc[at, "tpot_ms"] < FAR_BELOW * second
+    return found

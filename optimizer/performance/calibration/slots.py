@@ -19,11 +19,12 @@ WORKING_BYTES = 3e9  # activations, graphs and communication buffers
 MOST_REQUESTS = 2048  # the engines' default limit on requests in flight in throughput benchmarks
 # Beyond these the batch is too uncertain to judge speed by it.
 LARGEST_WEIGHTS, FEWEST_REQUESTS = 0.7, 8
-# TensorRT-LLM keeps memory for a request's whole answer; others for what is there, with some held back.
+# TensorRT-LLM keeps memory for a request's whole answer, of what weights leave; others for what is there, with some
+# held back.
 WHOLE_ANSWER = frozenset({"nim", "tensorrt-llm", "tensorrt-llm-0.9"})
 SHARE_OF_ANSWER = 0.6
 # In closed loops clients wait for slots beyond this many times the estimate: measured loops held up to that.
-MARGIN = 1.08
+MARGIN = 1.05
 FEWEST_DECODING = 0.75  # of the requests that have slots
 
 
@@ -34,11 +35,17 @@ def weight_share(model: str, gpu: str, weights: str, gpus: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def requests_at_once(model: str, gpu: str, weights: str, kv_cache: str, gpus: int, tokens: float) -> float:
-    """Return how many requests that each hold so many tokens a replica of `gpus` GPUs runs at once (at least 1)."""
-    spec, memory = load_model(model), MEMORY_SHARE * get_gpu(gpu).memory_bytes
-    free = (memory - spec.weight_bytes(weights) / gpus - WORKING_BYTES) * gpus
-    return float(min(max(free / (spec.kv_bytes_per_token(kv_cache) * tokens), 1.0), MOST_REQUESTS))
+def requests_at_once(
+    model: str, gpu: str, weights: str, kv_cache: str, gpus: int, tokens: float, *, of_rest: bool
+) -> float:
+    """Return how many requests that each hold so many tokens a replica of `gpus` GPUs runs at once (at least 1).
+
+    With `of_rest` the engine takes MEMORY_SHARE of what weights and working space leave, else of all memory.
+    """
+    spec, memory = load_model(model), get_gpu(gpu).memory_bytes
+    taken = spec.weight_bytes(weights) / gpus + WORKING_BYTES
+    free = MEMORY_SHARE * (memory - taken) if of_rest else MEMORY_SHARE * memory - taken
+    return float(min(max(free * gpus / (spec.kv_bytes_per_token(kv_cache) * tokens), 1.0), MOST_REQUESTS))
 
 
 def requests_held(rows: pd.DataFrame) -> Array:
@@ -46,7 +53,8 @@ def requests_held(rows: pd.DataFrame) -> Array:
     whole = rows["engine"].isin(WHOLE_ANSWER)
     tokens = rows["input_tokens"] + rows["output_tokens"] * np.where(whole, 1.0, SHARE_OF_ANSWER)
     columns = (rows["model"], rows["gpu"], rows["weights"], rows["kv_cache"], _gpus(rows), tokens)
-    return np.array([requests_at_once(*row) for row in zip(*columns, strict=True)], dtype=np.float64)
+    held = [requests_at_once(*row, of_rest=rest) for *row, rest in zip(*columns, whole, strict=True)]
+    return np.array(held, dtype=np.float64)
 
 
 def with_slots(rows: pd.DataFrame) -> pd.DataFrame:

@@ -25,8 +25,8 @@ ROUNDS = 15
 LENGTHS = (1.0, 0.6, 0.3, 0.1)
 ENOUGH = 5.0  # of the loss, which counts runs in units of their noise
 SLOPE = 0.02
-NOISE = 0.06  # log error that one run is expected to have
-LARGEST_PULL = 1.5  # residuals beyond this many times NOISE pull no harder
+NOISE = 0.045  # log error that one run is expected to have, most of it the model's
+LARGEST_PULL = 2.0  # residuals beyond this many times NOISE pull no harder
 TARGETS = ("tpot", "ttft", "e2e")
 
 

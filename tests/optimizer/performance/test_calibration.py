@@ -52,9 +52,15 @@ def runs(*changes: dict[str, Any]) -> pd.DataFrame:
 
 
 def test_tensorrt_llm_keeps_memory_for_whole_answers() -> None:
-    """1,000 + 2,000 tokens a request against 1,000 + 0.6 x 2,000."""
-    whole, partly = requests_held(runs({"engine": "tensorrt-llm", "output_tokens": 2000.0}, {"output_tokens": 2000.0}))
-    assert partly / whole == pytest.approx(3000 / 2200)
+    """10,000 more tokens of answer cost it 10,000, and others 6,000; it shares out what weights leave."""
+    lengths = ({"output_tokens": 10e3}, {"output_tokens": 20e3})
+    whole = requests_held(runs(*({"engine": "tensorrt-llm"} | length for length in lengths)))
+    partly = requests_held(runs(*lengths))
+    assert whole[0] / whole[1] == pytest.approx(21e3 / 11e3)
+    assert partly[0] / partly[1] == pytest.approx(13e3 / 7e3)
+    tight = {"gpu": "H100-SXM-80GB", "tp": 1}
+    rest, all_of_it = requests_held(runs({"engine": "tensorrt-llm"} | tight, tight))
+    assert rest > 2 * all_of_it
 
 
 def test_an_engine_that_picks_its_batch_runs_what_memory_holds() -> None:

@@ -174,3 +174,26 @@ def test_the_decision_command_prints_the_regret(tmp_path: Path) -> None:
     printed = json.loads(run("validate", "decisions", str(path), "--prices", str(prices), "--json").out)
     assert printed["questions"] > 0
     assert "regret, mean" in run("validate", "decisions", str(path), "--prices", str(prices)).out
+
+
+def test_a_run_that_more_requests_would_make_faster_is_not_judged(tmp_path: Path) -> None:
+    """5 ms with 64 requests against 20 and 21 ms with fewer; at 15 ms, or against one slow run alone, it is judged."""
+
+    def judged(*tpots_ms: float) -> list[bool]:
+        row = "vllm,0.19.0,Qwen/Qwen3-32B,H100-SXM-80GB,2,2,bf16,1000,500,fixed,{c},,fixed_concurrency,100,{tpot},"
+        rows = [row.format(c=c, tpot=tpot) for c, tpot in zip((8, 16, 64), tpots_ms, strict=True)]
+        _, result = validate_speed(file_of(tmp_path, *rows))
+        assert result["predicted_tpot_ms"].notna().all()
+        return (result["not_judged"] == "").tolist()
+
+    assert judged(20, 21, 5) == [True, True, False]
+    assert judged(20, 21, 15) == [True, True, True]
+    assert judged(4, 21, 5) == [True, True, True]
+
+
+def test_the_plot_is_drawn(tmp_path: Path) -> None:
+    runs = file_of(tmp_path, LOOP.format(gpus=2, requests=8), LOOP.format(gpus=2, requests=16))
+    for name in ("plot.png", "plot.svg"):
+        assert run("validate", "speed", str(runs), "--plot", str(tmp_path / name)).code == 0
+        assert (tmp_path / name).stat().st_size > 10_000
+    assert "cannot be written" in run("validate", "speed", str(runs), "--plot", str(tmp_path / "plot.nonsense")).err
