@@ -639,18 +639,20 @@ def validate_decisions(
 
 @app.command(epilog=EPILOG)
 def schema(
-    of: Annotated[str, typer.Argument(metavar="scenario|plan|fit|speed", help="Which schema to print.")],
+    of: Annotated[str, typer.Argument(metavar="scenario|plan|fit|speed|calibration", help="Which schema to print.")],
 ) -> None:
     """Print the JSON schema of a question or an answer."""
     import json  # noqa: PLC0415
 
     from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.fit import Fit  # noqa: PLC0415
+    from optimizer.own_runs.answer import CalibrationReport  # noqa: PLC0415
     from optimizer.plan import Plan  # noqa: PLC0415
     from optimizer.predict import Speed  # noqa: PLC0415
     from optimizer.scenario import Scenario  # noqa: PLC0415
 
     known: dict[str, Any] = {"scenario": Scenario, "plan": Plan, "fit": Fit, "speed": Speed}
+    known["calibration"] = CalibrationReport
     if of not in known:
         raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
     sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")

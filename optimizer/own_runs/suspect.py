@@ -17,7 +17,7 @@ from optimizer.performance.efficiency import COEFFICIENTS, Efficiencies, bundled
 from optimizer.performance.speed import SpeedModel
 from optimizer.replica import name_replica
 from optimizer.validate.speed_predict import predict_table
-from optimizer.validate.speed_rows import unpredictable
+from optimizer.validate.speed_rows import contradicted, unpredictable
 
 Array = npt.NDArray[np.float64]
 
@@ -100,6 +100,7 @@ def _looks_wrong(table: pd.DataFrame) -> dict[str, pd.Series]:
             table["scenario"] == CLOSED
         )
         & (served < FEWEST_ROUNDS * table["concurrency"]),
+        "TPOT is far below that of fewer requests on its layout": contradicted(table),
         "the server did not keep up with the rate of requests": (table["scenario"] == OPEN)
         & (delivered < KEPT_UP * table["request_rate"]),
     }
