@@ -6,19 +6,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from catalogs.errors import CatalogError
-from catalogs.models import ModelSpec, load_model
-from optimizer.benchmarks.run import CLOSED, OPEN, Run, scenario_of
+from catalogs.models import ModelSpec, bundled_models, load_model
+from optimizer.benchmarks.run import CLOSED, MIXED, OPEN, Run, scenario_of
 from optimizer.errors import QuestionError
 from optimizer.flags import CalibrateFlags
 from optimizer.own_runs.store import Source, StoredRun
 from optimizer.performance.calibration.observations import canonical_gpu, model_name
 from optimizer.performance.calibration.overlay import with_eras
 from optimizer.replica import Replica, name_replica
+from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS
 from optimizer.validate.speed_predict import QUANTITIES
 from optimizer.validate.speed_rows import runs_to_predict
 
@@ -38,42 +40,96 @@ def complete(run: Run, given: CalibrateFlags, path: Path) -> StoredRun:
     first |= {"engine": engine or None, "engine_version": first.get("engine_version") or version or None}
     own = {name: getattr(run, name) for name in first}
     known = {
-        name: own[name] if run.where.startswith("row") and own[name] is not None else (first[name] or own[name])
-        for name in first
+        name: own[name] if _is_row(run) and own[name] is not None else (first[name] or own[name]) for name in first
     }
     run = replace(run, **known)
     if given.request_rate is not None or given.concurrency is not None:
         run = replace(run, scenario=scenario_of(run.concurrency, run.request_rate) if not run.where else run.scenario)
+    run = _with_formats(run, place)
     _require(run, place)
-    model, weights = _model(run, place)
-    replica = _replica(run, model, weights, place)
+    try:
+        replica = _replica(run, place)
+    except QuestionError:
+        if not _is_row(run):
+            raise
+        return _as_named(run)  # one of many rows: set aside, with the reason, when runs are judged
     split = replica.split
-    return StoredRun(
-        where=run.where,
-        engine=ENGINES.get(str(run.engine), str(run.engine)),
-        engine_version=run.engine_version,
-        model=str(run.model),
-        gpu=replica.gpu.name,
-        n_gpus=run.gpus or split.gpus * given.replicas,
-        tp=split.tp,
-        pp=split.pp,
-        ep=split.ep,
-        attn_dp=split.attention_dp,
-        weight_precision=split.weights,
-        kv_precision=split.kv_cache,
-        isl=float(run.input_tokens or 0.0),
-        osl=float(run.output_tokens or 0.0),
-        lengths=run.lengths or "mixed",
-        concurrency=run.concurrency,
-        batch=run.batch,
-        request_rate=run.request_rate,
-        scenario=run.scenario,
-        ttft_ms=run.ttft_ms,
-        tpot_ms=run.tpot_ms,
-        output_tok_s_total=run.output_tokens_per_second,
-        completed=run.requests,
-        failed=run.failed,
+    named = StoredRun(**_measured(run), **_sizes(run), n_gpus=run.gpus or split.gpus * given.replicas)
+    return named.model_copy(
+        update={
+            "gpu": replica.gpu.name,
+            "weight_precision": split.weights,
+            "kv_precision": split.kv_cache,
+            "ep": split.ep,
+        }
     )
+
+
+def _is_row(run: Run) -> bool:
+    return run.where.startswith("row")
+
+
+def _as_named(run: Run) -> StoredRun:
+    """Return a run of names that the catalog does not know, as they are."""
+    sizes = _sizes(run)
+    gpus = run.gpus or sizes["tp"] * sizes["pp"] * sizes["attn_dp"]
+    return StoredRun(**_measured(run), **sizes, n_gpus=gpus)
+
+
+def _sizes(run: Run) -> dict[str, Any]:
+    return {
+        "gpu": str(run.gpu),
+        "tp": run.tp or 1,
+        "pp": run.pp or 1,
+        "ep": run.ep or 1,
+        "attn_dp": run.attention_dp or 1,
+        "weight_precision": run.weights or "bf16",
+        "kv_precision": run.kv_cache or "bf16",
+    }
+
+
+def _measured(run: Run) -> dict[str, Any]:
+    return {
+        "where": run.where,
+        "engine": ENGINES.get(str(run.engine), str(run.engine)),
+        "engine_version": run.engine_version,
+        "model": _lasting_name(str(run.model)),
+        "isl": float(run.input_tokens or 0.0),
+        "osl": float(run.output_tokens or 0.0),
+        "lengths": run.lengths or MIXED,
+        "concurrency": run.concurrency,
+        "batch": run.batch,
+        "request_rate": run.request_rate,
+        "scenario": run.scenario,
+        "ttft_ms": run.ttft_ms,
+        "tpot_ms": run.tpot_ms,
+        "output_tok_s_total": run.output_tokens_per_second,
+        "completed": run.requests,
+        "failed": run.failed,
+    }
+
+
+def _lasting_name(model: str) -> str:
+    """Return the name of a model under which it is found from any folder."""
+    path = Path(model).expanduser()
+    if model.lower() in {name.lower() for name in bundled_models()} or not path.exists():
+        return model
+    return str(path.resolve())
+
+
+def _with_formats(run: Run, place: str) -> Run:
+    """Take formats in the catalog's words.
+
+    Raises:
+        QuestionError: a format is none that the catalog has.
+    """
+    weights = run.weights
+    if weights == "fp4":
+        weights = "mxfp4" if "gpt-oss" in str(run.model) else "nvfp4"
+    for value, known, field in ((weights, WEIGHT_FORMATS, "weights"), (run.kv_cache, KV_DTYPES, "KV cache")):
+        if value is not None and value not in known:
+            raise QuestionError(f"{place}{field}: expected one of {', '.join(known)}; got {value!r}")
+    return replace(run, weights=weights)
 
 
 _MUST_SAY = {
@@ -109,14 +165,14 @@ def _model(run: Run, place: str) -> tuple[ModelSpec, str | None]:
     return model, run.weights or (said if filed != name else None)
 
 
-def _replica(run: Run, model: ModelSpec, weights: str | None, place: str) -> Replica:
+def _replica(run: Run, place: str) -> Replica:
+    model, weights = _model(run, place)
     try:
         gpu = canonical_gpu(str(run.gpu))
         tp, pp, dp = run.tp or 1, run.pp or 1, run.attention_dp or 1
         ep = run.ep or 1
-        if run.where.startswith("row") and ep > 1:
+        if _is_row(run) and ep > 1:
             ep = tp * dp  # files of runs say how many GPUs share the experts, in their own ways
-        weights = {"fp4": "nvfp4"}.get(weights or "", weights)
         return name_replica(model, gpu, tp=tp, pp=pp, ep=ep, attention_dp=dp, weights=weights, kv_cache=run.kv_cache)
     except (CatalogError, QuestionError) as error:
         raise QuestionError(f"{place}{error}") from None

@@ -86,6 +86,8 @@ def _cannot_be(table: pd.DataFrame) -> dict[str, pd.Series]:
         ]
         == BURST,
         "neither TPOT nor TTFT was measured (answers have to be streamed)": unmeasured & ~full,
+        "no TPOT was measured, and TTFT at a rate says most of all how requests bunch": (table["scenario"] == OPEN)
+        & table["tpot_ms"].isna(),
         "no throughput": full & table["output_tok_s_total"].isna(),
         "answers of a single token": table["osl"] < 2,
     }

@@ -35,7 +35,7 @@ Mask = npt.NDArray[np.bool_]
 FREE = ("gpu", "release", "engine-model-family")
 ENOUGH = 1e-2  # of the loss of a few runs
 LEAST = 1e-4  # logarithms of factors below this are left out
-MOST_FITS = 20  # runs left out one by one; of more, as many groups
+MOST_FITS, FEW_FITS = 20, 5  # runs left out one by one; of more, as few groups
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -85,8 +85,8 @@ def fit_own(rows: pd.DataFrame, used: Mask | None = None) -> OwnFit:
 
 
 def left_out_groups(count: int) -> list[Mask]:
-    """Return which rows to leave out at a time: each alone, or of many rows every MOST_FITS-th together."""
-    groups = min(count, MOST_FITS)
+    """Return which rows to leave out at a time: each alone, or of more than MOST_FITS every FEW_FITS-th together."""
+    groups = count if count <= MOST_FITS else FEW_FITS
     return [np.arange(count) % groups == group for group in range(groups)]
 
 

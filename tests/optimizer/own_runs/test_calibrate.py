@@ -229,6 +229,29 @@ def test_a_run_that_cannot_be_predicted_is_set_aside_for_good(
         calibrate([result_file(tmp_path, **changes)], FLAGS.model_copy(update={"force": True, **flags}))
 
 
+def test_rows_of_names_that_are_not_known_are_set_aside_among_others(tmp_path: Path) -> None:
+    path = measured_on(slower(1.1), SEEN, tmp_path / "seen.csv")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[1], lines[2] = lines[1].replace(GPU, "Z9000"), lines[2].replace(MODEL, "nobody/nothing")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert reasons(calibrate([path], FLAGS)) == ["unknown GPU Z9000", "unknown model nobody/nothing", "", ""]
+    path.write_text("\n".join([lines[0], lines[3].replace(",fp8,", ",fp3,")]), encoding="utf-8")
+    with pytest.raises(QuestionError, match=r"seen.csv: row 2: weights: expected one of .*; got 'fp3'"):
+        calibrate([path], FLAGS)
+
+
+def test_a_model_of_ones_own_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "vocab_size": 32000,
+              "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32, "torch_dtype": "bfloat16",
+              "num_key_value_heads": 32, "max_position_embeddings": 4096}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    flags = FLAGS.model_copy(update={"model": "./config.json", "tp": 1, "weights": None})
+    assert calibrate([result_file(tmp_path, ttft_ms=300.0)], flags).runs_used == 1
+    monkeypatch.chdir(tmp_path.parent)
+    assert calibrate([], CalibrateFlags()).runs_used == 1
+
+
 def test_good_runs_of_a_file_are_used_and_the_others_said(tmp_path: Path) -> None:
     path = measured_on(slower(1.1), SEEN, tmp_path / "seen.csv")
     lines = path.read_text(encoding="utf-8").splitlines()
