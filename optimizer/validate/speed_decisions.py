@@ -77,7 +77,19 @@ def validate_decisions(path: Path, prices: dict[str, float]) -> Decisions:
         QuestionError: the file is none of runs, or holds no choice to compare.
     """
     _, result = validate_speed(path)
-    runs = _priced(result, prices)
+    found = compare_choices(_priced(result, prices))
+    if not found.questions:
+        raise QuestionError(f"{path}: no model and lengths with {FEWEST_LAYOUTS} measured layouts of known price")
+    return found
+
+
+def compare_choices(runs: pd.DataFrame) -> Decisions:
+    """Compare the layouts that predictions and measurements choose.
+
+    Args:
+        runs: one run a row: the columns of TRAFFIC, layout, and tpot_ms and usd (per million output tokens), measured
+            and `predicted_`.
+    """
     regrets: list[float] = []
     questions = unanswered = missed = 0
     for _, traffic in runs.groupby(list(TRAFFIC)):
@@ -95,8 +107,6 @@ def validate_decisions(path: Path, prices: dict[str, float]) -> Decisions:
                 missed += 1
             else:
                 regrets.append(float(real[chosen] / real.min() - 1.0) * 100)
-    if not questions:
-        raise QuestionError(f"{path}: no model and lengths with {FEWEST_LAYOUTS} measured layouts of known price")
     found = np.array(regrets or [0.0])
     return Decisions(
         questions=questions,

@@ -107,7 +107,52 @@ def measure_offers() -> None:
     print(f"offers: {shown}; 100,000 / 1,000 = {taken[100_000] / taken[1_000]:.2f} (aim: under 3)")
 
 
-MEASURES = {"help": measure_help, "cold": measure_cold, "warm": measure_warm, "offers": measure_offers}
+def measure_predictions() -> None:
+    """Predictions of 10,000 candidate replicas at once: the table of coefficients, and TTFT, TPOT and throughput."""
+    import numpy as np  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415
+
+    from catalogs.gpus import load_gpus  # noqa: PLC0415
+    from catalogs.models import load_model  # noqa: PLC0415
+    from optimizer.performance.latency import predict_closed_loop  # noqa: PLC0415
+    from optimizer.performance.speed import SpeedModel  # noqa: PLC0415
+
+    rows = 10_000
+    gpus, at = list(load_gpus()), np.arange(rows)
+    table = pd.DataFrame(
+        {
+            "gpu": np.array(gpus)[at % len(gpus)],
+            "weights": np.array(["bf16", "fp8", "int4"])[at // 7 % 3],
+            "kv_cache": "bf16",
+            "tp": 2 ** (at // 3 % 4),
+            "pp": 1 + at // 11 % 2,
+            "ep": 1,
+            "attention_dp": 1,
+            "gpus_per_node": 8,
+            "fabric": "nvswitch",
+            "scale_up_gpus": 8,
+            "network": "infiniband",
+            "network_gbit_per_s": 3200.0,
+        }
+    )
+    for name in ("meta-llama/Meta-Llama-3.1-70B", "deepseek-ai/DeepSeek-V3"):
+        model = load_model(name)
+        speed = SpeedModel(model, table)
+        built = seconds_in_python(lambda model=model: SpeedModel(model, table))
+        taken = seconds_in_python(lambda speed=speed: predict_closed_loop(speed, 32, 2000, 500))
+        print(
+            f"predict: {taken / rows * 1e6:.2f} us a candidate in a batch of {rows:,} (aim: under 5), and "
+            f"{built / rows * 1e6:.2f} us to set it up; {name}"
+        )
+
+
+MEASURES = {
+    "help": measure_help,
+    "cold": measure_cold,
+    "warm": measure_warm,
+    "offers": measure_offers,
+    "predict": measure_predictions,
+}
 
 
 def main() -> None:

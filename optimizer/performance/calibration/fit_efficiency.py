@@ -22,7 +22,7 @@ from catalogs.gpus import get_gpu
 from catalogs.models import load_model
 from optimizer.performance.calibration.held_out import FOLDS, cell_names, fold_of, is_fresh
 from optimizer.performance.calibration.levels import design
-from optimizer.performance.calibration.observations import FULL_LOAD, OLD_ENGINES, read_observations
+from optimizer.performance.calibration.observations import CLOSED_LOOP, FULL_LOAD, OLD_ENGINES, read_observations
 from optimizer.performance.calibration.residuals import (
     covered,
     covered_by,
@@ -34,6 +34,7 @@ from optimizer.performance.calibration.routing import measured_routing
 from optimizer.performance.calibration.slots import is_uncertain, with_slots
 from optimizer.performance.calibration.solver import Fit, factors
 from optimizer.performance.efficiency import DATA_FILE, Routing, Setting, architecture_key, calibration_group
+from optimizer.validate.speed_decisions import Decisions, compare_choices, gpu_prices
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -142,6 +143,30 @@ def family_notes(rows: pd.DataFrame, residuals: Array) -> dict[str, dict[str, ob
     return notes
 
 
+def choices_of(rows: pd.DataFrame, residuals: Array) -> Decisions:
+    """Compare the layouts that predictions and measurements choose, at the bundled prices, over runs with residuals."""
+    loops = (rows["scenario"] == CLOSED_LOOP).to_numpy() & np.isfinite(residuals[:, [0, 2]]).all(axis=1)
+    part, off = rows[loops], residuals[loops]
+    prices = gpu_prices(None)
+    stay = part["ttft_s"] + (part["output_tokens"] - 1.0) * part["tpot_s"]
+    hourly = part["gpu"].map(prices) * part["tp"] * part["pp"] * part["attention_dp"]
+    usd = hourly / 3600 * stay / (part["batch"] * part["output_tokens"]) * 1e6
+    names = ("engine", "gpu", "tp", "pp", "ep", "attention_dp", "weights")
+    table = pd.DataFrame(
+        {
+            "model": [architecture_key(load_model(name)) for name in part["model"]],
+            "isl": part["input_tokens"],
+            "osl": part["output_tokens"],
+            "layout": part[list(names)].astype(str).agg("|".join, axis=1),
+            "tpot_ms": part["tpot_s"] * 1e3,
+            "predicted_tpot_ms": part["tpot_s"] * 1e3 * np.exp(off[:, 0]),
+            "usd": usd,
+            "predicted_usd": usd * np.exp(off[:, 2]),
+        }
+    )
+    return compare_choices(table[table["usd"] > 0])
+
+
 def print_errors(title: str, rows: pd.DataFrame, residuals: Array, bands: Mapping[str, tuple[float, float]]) -> None:
     """Print errors in percent by scenario, engine and family, and how many lie in the 80% band."""
     print(f"\n{title}: errors in percent, and how many lie in the 80% band")
@@ -177,6 +202,7 @@ def main() -> None:
     on_fresh = out_of_sample(fit, weight, np.ones(len(rows), dtype=np.bool_), [fresh])
     print_errors("cells out of fold", rows, unseen, bands)
     print_errors("fresh cells", rows, on_fresh, bands)
+    print("\nlayouts chosen by predictions out of fold:", choices_of(rows, unseen).model_dump_json())
 
     gpus = [(rows["gpu"] == name).to_numpy() for name in LEFT_OUT_GPUS]
     models = sorted({key for key, name in zip(architectures, rows["model"], strict=True) if name in LEFT_OUT_MODELS})
