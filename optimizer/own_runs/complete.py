@@ -45,9 +45,13 @@ def complete(run: Run, given: CalibrateFlags, path: Path) -> StoredRun:
     run = replace(run, **known)
     if given.request_rate is not None or given.concurrency is not None:
         run = replace(run, scenario=scenario_of(run.concurrency, run.request_rate) if not run.where else run.scenario)
-    run = _with_formats(run, place)
-    _require(run, place)
+    lacks = _lacks(run)
+    if lacks and not _is_row(run):
+        raise QuestionError(place + lacks)
+    if lacks:
+        return _as_named(run).model_copy(update={"lacks": lacks})
     try:
+        run = _with_formats(run, place)
         replica = _replica(run, place)
     except QuestionError:
         if not _is_row(run):
@@ -70,7 +74,7 @@ def _is_row(run: Run) -> bool:
 
 
 def _as_named(run: Run) -> StoredRun:
-    """Return a run of names that the catalog does not know, as they are."""
+    """Return a run that cannot be used, with the names that it has."""
     sizes = _sizes(run)
     gpus = run.gpus or sizes["tp"] * sizes["pp"] * sizes["attn_dp"]
     return StoredRun(**_measured(run), **sizes, n_gpus=gpus)
@@ -78,7 +82,7 @@ def _as_named(run: Run) -> StoredRun:
 
 def _sizes(run: Run) -> dict[str, Any]:
     return {
-        "gpu": str(run.gpu),
+        "gpu": run.gpu or "",
         "tp": run.tp or 1,
         "pp": run.pp or 1,
         "ep": run.ep or 1,
@@ -91,9 +95,9 @@ def _sizes(run: Run) -> dict[str, Any]:
 def _measured(run: Run) -> dict[str, Any]:
     return {
         "where": run.where,
-        "engine": ENGINES.get(str(run.engine), str(run.engine)),
+        "engine": ENGINES.get(run.engine or "", run.engine or ""),
         "engine_version": run.engine_version,
-        "model": _lasting_name(str(run.model)),
+        "model": _lasting_name(run.model or ""),
         "isl": float(run.input_tokens or 0.0),
         "osl": float(run.output_tokens or 0.0),
         "lengths": run.lengths or MIXED,
@@ -112,7 +116,7 @@ def _measured(run: Run) -> dict[str, Any]:
 def _lasting_name(model: str) -> str:
     """Return the name of a model under which it is found from any folder."""
     path = Path(model).expanduser()
-    if model.lower() in {name.lower() for name in bundled_models()} or not path.exists():
+    if not model or model.lower() in {name.lower() for name in bundled_models()} or not path.exists():
         return model
     return str(path.resolve())
 
@@ -142,13 +146,12 @@ _MUST_SAY = {
 }
 
 
-def _require(run: Run, place: str) -> None:
-    """Raise QuestionError with all that neither file nor options say."""
+def _lacks(run: Run) -> str:
+    """Return all that neither file nor options say, and the options that would; "" where nothing is missing."""
     missing = {words: flag for name, (words, flag) in _MUST_SAY.items() if getattr(run, name) is None}
     if run.scenario == CLOSED and run.concurrency is None and run.batch is None:
         missing["how many requests were in flight"] = "--concurrency (or --request-rate)"
-    if missing:
-        raise QuestionError(f"{place}does not say {', '.join(missing)}; give {', '.join(missing.values())}")
+    return f"does not say {', '.join(missing)}; give {', '.join(missing.values())}" if missing else ""
 
 
 def _model(run: Run, place: str) -> tuple[ModelSpec, str | None]:

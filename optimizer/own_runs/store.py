@@ -25,6 +25,7 @@ class StoredRun(BaseModel):
         where: the place in the file; "" where the file is one run.
         lengths: "same", "near" or "mixed".
         completed, failed: requests; null where the file does not say.
+        lacks: what neither the file nor the options say, and the options for it; "" where nothing is missing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,6 +54,7 @@ class StoredRun(BaseModel):
     output_tok_s_total: float | None
     completed: float | None
     failed: float | None
+    lacks: str = ""
 
 
 class Source(BaseModel):

@@ -16,6 +16,7 @@ from optimizer.performance.calibration.slots import MEMORY_SHARE, is_uncertain, 
 from optimizer.performance.efficiency import COEFFICIENTS, Efficiencies, bundled_efficiencies, shares_of_a_peak
 from optimizer.performance.speed import SpeedModel
 from optimizer.replica import name_replica
+from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS
 from optimizer.validate.speed_predict import predict_table
 from optimizer.validate.speed_rows import contradicted, unpredictable
 
@@ -37,7 +38,8 @@ def set_aside(table: pd.DataFrame) -> pd.Series:
     Args:
         table: stored runs, one a row, with `forced`.
     """
-    why = unpredictable(table)
+    why = table["lacks"].astype(object)
+    why = why.where(why != "", unpredictable(table))
     why = _note(why, _cannot_be(table))
     doubtful = _note(pd.Series("", index=table.index, dtype=object), _looks_wrong(table))
     why = why.where((why != "") | table["forced"], doubtful)
@@ -80,7 +82,10 @@ def _note(why: pd.Series, checks: dict[str, pd.Series]) -> pd.Series:
 def _cannot_be(table: pd.DataFrame) -> dict[str, pd.Series]:
     unmeasured = table["tpot_ms"].isna() & table["ttft_ms"].isna()
     full = table["scenario"] == FULL_LOAD
+    known = table["weight_precision"].isin(WEIGHT_FORMATS) & table["kv_precision"].isin(KV_DTYPES)
+    formats = ", ".join(dict.fromkeys(WEIGHT_FORMATS + KV_DTYPES))
     return {
+        f"weights or KV cache in a format that is none of {formats}": ~known,
         "all requests were sent at once: what was measured is mostly waiting (--max-concurrency limits them)": table[
             "scenario"
         ]

@@ -7,10 +7,10 @@ from itertools import groupby
 from rich.console import Console
 
 from optimizer.own_runs.answer import CalibrationReport, ErrorChange, Figures, RunUse
-from optimizer.report.text import amount_of, bullet, count, heading, make_console, make_table
+from optimizer.report.text import amount_of, bullet_of_items, count, heading, make_console, make_table
 
 LABELS = {"tpot_ms": "TPOT, ms", "ttft_ms": "TTFT, ms", "output_tok_s_total": "output tokens/s"}
-MOST_RUNS = 40
+MOST_RUNS = 20
 
 
 def print_calibration(found: CalibrationReport, console: Console | None = None) -> None:
@@ -49,16 +49,19 @@ def print_sources(found: CalibrationReport, console: Console | None = None) -> N
 
 
 def _print_runs(out: Console, used: list[RunUse]) -> None:
-    heading(out, "Runs used; each figure as measured: as predicted before > after")
+    heading(out, "Runs used: measured, and predicted before and after")
     for server, runs in groupby(sorted(used, key=_server_words)[:MOST_RUNS], _server_words):
-        shown = list(runs)
-        names = [name for name in LABELS if any(getattr(run, name).measured is not None for run in shown)]
         out.print(f"{server}:")
-        table = make_table(
-            ("", "left"), ("load", "right"), ("tokens", "right"), *((LABELS[name], "right") for name in names)
-        )
-        for run in shown:
-            table.add_row(_place(run), run.load, run.tokens, *(_figures(getattr(run, name)) for name in names))
+        names = ("measured", "before", "after")
+        table = make_table(("", "left"), ("", "left"), *((name, "right") for name in names))
+        for run in runs:
+            said = f"{_place(run)}: {run.load}, {run.tokens} tokens"
+            for name, label in LABELS.items():
+                one: Figures = getattr(run, name)
+                if one.measured is None or one.before is None or one.after is None:
+                    continue
+                table.add_row(said, label, *map(count, (one.measured, one.before, one.after)))
+                said = ""
         out.print(table)
     if len(used) > MOST_RUNS:
         out.print(f"... and {len(used) - MOST_RUNS:,} more; --json has all.")
@@ -72,21 +75,13 @@ def _server_words(run: RunUse) -> str:
     return f"{run.model}, {run.layout}, {run.gpu}, {run.engine}"
 
 
-def _figures(one: Figures) -> str:
-    if one.measured is None or one.before is None or one.after is None:
-        return "-"
-    return f"{count(one.measured)}: {count(one.before)} > {count(one.after)}"
-
-
 def _print_set_aside(out: Console, found: CalibrationReport) -> None:
-    aside = [run for run in found.runs if not run.used]
+    aside = sorted((run for run in found.runs if not run.used), key=lambda run: run.why)
     if not aside:
         return
     heading(out, "Set aside")
-    for run in aside[:MOST_RUNS]:
-        bullet(out, f"{_place(run)}: {_server_words(run)}, {run.load}, {run.tokens} tokens", run.why)
-    if len(aside) > MOST_RUNS:
-        out.print(f"... and {len(aside) - MOST_RUNS:,} more; --json has all.")
+    for why, runs in groupby(aside, lambda run: run.why):
+        bullet_of_items(out, why, map(_place, runs))
 
 
 def _print_notes(out: Console, found: CalibrationReport) -> None:

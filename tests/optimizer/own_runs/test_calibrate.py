@@ -233,10 +233,12 @@ def test_rows_of_names_that_are_not_known_are_set_aside_among_others(tmp_path: P
     path = measured_on(slower(1.1), SEEN, tmp_path / "seen.csv")
     lines = path.read_text(encoding="utf-8").splitlines()
     lines[1], lines[2] = lines[1].replace(GPU, "Z9000"), lines[2].replace(MODEL, "nobody/nothing")
+    lines[3] = lines[3].replace(",500,", ",,")
     path.write_text("\n".join(lines), encoding="utf-8")
-    assert reasons(calibrate([path], FLAGS)) == ["unknown GPU Z9000", "unknown model nobody/nothing", "", ""]
-    path.write_text("\n".join([lines[0], lines[3].replace(",fp8,", ",fp3,")]), encoding="utf-8")
-    with pytest.raises(QuestionError, match=r"seen.csv: row 2: weights: expected one of .*; got 'fp3'"):
+    lacks = "does not say the answers' length; give --output-tokens"
+    assert reasons(calibrate([path], FLAGS)) == ["unknown GPU Z9000", "unknown model nobody/nothing", lacks, ""]
+    path.write_text("\n".join([lines[0], lines[4].replace(",fp8,", ",fp3,")]), encoding="utf-8")
+    with pytest.raises(QuestionError, match=r"seen.csv, row 2: weights or KV cache in a format that is none of"):
         calibrate([path], FLAGS)
 
 
