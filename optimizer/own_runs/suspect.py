@@ -27,7 +27,7 @@ MOST_FAILED = 0.05
 FEWEST_ROUNDS = 2  # requests of a client below which the start and the end are most of a run
 KEPT_UP = 0.9  # of the rate that requests came at
 SURE = 0.95  # of a bound, for what timers and rounding take
-_CAUSE = "another GPU, --tp, --weights or --replicas than was said?"
+_CAUSE = "perhaps another GPU, --tp, --weights or --replicas than was said"
 
 
 def set_aside(table: pd.DataFrame) -> pd.Series:
