@@ -196,7 +196,7 @@ def reasons(found: CalibrationReport) -> list[str]:
     [
         ({"tpot_ms": 2.0}, "TPOT of 2.0 ms is beyond the data sheet: reading weights and cache once takes"),
         ({"ttft_ms": 4.0}, "TTFT of 4 ms is beyond the data sheet: computing 1,000 tokens takes"),
-        ({"tpot_ms": 80.0}, r"TPOT is 5\.\d times what is predicted: perhaps another GPU, --tp, --weights or --replicas"),
+        ({"tpot_ms": 80.0}, r"TPOT is 5\.\d times what is predicted: perhaps another GPU, --tp, --weights"),
         ({"failed": 40}, "more than 5% of the requests failed"),
         ({"max_concurrency": 100}, "fewer than 2 requests for each in flight"),
         ({"max_concurrency": None, "request_rate": 9.0}, "the server did not keep up with the rate"),
