@@ -21,7 +21,7 @@ from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
 from optimizer.ladder import explain_ladder
 from optimizer.names import check_names
-from optimizer.plan import Alternative, Cost, Layout, Plan, PriceBasis, SolverRun
+from optimizer.plan import Alternative, Cost, Layout, Plan, PriceBasis, SolverRun, SpeedCoverage
 from optimizer.programs.layout import LayoutAnswer, Settings, cheapest
 from optimizer.relax import find_least_changes
 from optimizer.savings import cheaper_choices, cheaper_if
@@ -275,8 +275,21 @@ def _common(problem: Problem, today: date, layout: Layout | None, run: SolverRun
         "prices": basis,
         "ruled_out": ruled_out(problem),
         "warnings": _warnings(basis, layout),
+        "speed": _coverage(problem),
         "solver": run,
     }
+
+
+def _coverage(problem: Problem) -> SpeedCoverage:
+    """Say which backend has figures of how many candidates."""
+    asked, candidates = problem.scenario.performance, problem.candidates
+    found = candidates.speeds.coverage(candidates.frame["replica"].to_numpy())
+    return SpeedCoverage(
+        backend=asked.backend,
+        table=None if asked.table is None else str(asked.table),
+        candidates=dict(found.candidates),
+        not_covered=dict(found.not_covered),
+    )
 
 
 def _warnings(basis: PriceBasis, layout: Layout | None) -> tuple[str, ...]:
