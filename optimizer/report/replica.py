@@ -10,7 +10,16 @@ from optimizer.plan import MemoryUse
 from optimizer.predict import Speed
 from optimizer.replica import ReplicaAnswer
 from optimizer.report.plan import CAUSES, LEAST_SHOWN_MS
-from optimizer.report.text import amount_of, count, heading, make_console, make_table, milliseconds, speed_basis
+from optimizer.report.text import (
+    amount_of,
+    count,
+    heading,
+    make_console,
+    make_table,
+    milliseconds,
+    sources_words,
+    speed_basis,
+)
 from optimizer.wording import split_words
 
 BAR_CELLS = 60
@@ -142,6 +151,8 @@ def print_speed(found: Speed, console: Console | None = None) -> None:
     out.print(step)
     out.print()
     out.print(speed_basis(found.basis, found.error_band))
+    if said := sources_words(found.decode_from, found.prefill_from):
+        out.print(said)
     _print_warnings(out, found)
     if not found.fits:
         out.print(
