@@ -16,12 +16,12 @@ from optimizer.capacity import LATENCIES, always_in_flight, latency_factors, var
 from optimizer.choices import MICRO
 from optimizer.fit import memory_use
 from optimizer.memory import memory_policy
+from optimizer.performance.backends.choose import tpot_basis
+from optimizer.performance.backends.protocol import Sources, SpeedBackend
 from optimizer.performance.distributions import PERCENTILES
-from optimizer.performance.efficiency import tpot_error
 from optimizer.performance.intervals import latencies_ms, probability_below
 from optimizer.performance.latency import Prediction
 from optimizer.performance.operating_point import predict_open_loop
-from optimizer.performance.speed import SpeedModel
 from optimizer.plan import HOURS_PER_MONTH, Cost, Layout, MemoryUse, Performance, Saturation, TargetCheck
 from optimizer.replica import Replica
 from optimizer.scenario import Memory, Scenario
@@ -51,7 +51,7 @@ def answers(
     scenario: Scenario,
     model: ModelSpec,
     rows: pd.DataFrame,
-    speed: SpeedModel,
+    speed: SpeedBackend,
     offers: pd.DataFrame,
     memory: Memory | None = None,
 ) -> list[Answer]:
@@ -96,11 +96,12 @@ class _Speeds:
     utilization: Floats
     step_s: dict[str, Floats]
     kind: NDArray[np.str_]
+    sources: Sources
     latencies_ms: list[dict[str, float]]
     factors: dict[str, Floats]
 
 
-def _speeds(scenario: Scenario, rows: pd.DataFrame, speed: SpeedModel) -> _Speeds:
+def _speeds(scenario: Scenario, rows: pd.DataFrame, speed: SpeedBackend) -> _Speeds:
     work = scenario.workload
     limit, count = rows["concurrency"].to_numpy(dtype=np.float64), rows["replicas"].to_numpy()
     saturated = always_in_flight(speed, limit, scenario)
@@ -116,9 +117,12 @@ def _speeds(scenario: Scenario, rows: pd.DataFrame, speed: SpeedModel) -> _Speed
     else:
         now = always_in_flight(speed, limit, scenario, PERCENTILES)
         utilization = work.demand / (count * saturated.output_tokens_per_second)
-    step_s = speed.decode_terms(np.maximum(now.in_flight, 1.0), work.input_tokens + work.output_tokens / 2)
+    load = np.maximum(now.in_flight, 1.0), work.input_tokens + work.output_tokens / 2
+    step_s, sources = speed.decode_terms(*load), speed.sources(*load, work.input_tokens)
     latencies = [latencies_ms(speed, now, row) for row in range(speed.rows)]
-    return _Speeds(now, saturated, utilization, step_s, speed.kind, latencies, latency_factors(scenario, speed))
+    return _Speeds(
+        now, saturated, utilization, step_s, speed.kind, sources, latencies, latency_factors(scenario, speed)
+    )
 
 
 def _layout(row: Mapping[Hashable, Any], offer: Mapping[Hashable, Any]) -> Layout:
@@ -161,6 +165,8 @@ def _performance(scenario: Scenario, layout: Layout, speeds: _Speeds, position: 
         requests_per_s = work.demand / float(now.e2e_s[position])
     else:
         requests_per_s = work.demand / work.output_tokens
+    decode_from, prefill_from = (str(names[position]) for names in speeds.sources)
+    basis, error = tpot_basis(get_gpu(layout.gpu), str(speeds.kind[position]), decode_from)
     return Performance(
         **speeds.latencies_ms[position],
         percentiles={
@@ -172,8 +178,10 @@ def _performance(scenario: Scenario, layout: Layout, speeds: _Speeds, position: 
         requests_in_flight=float(now.in_flight[position]),
         utilization=float(speeds.utilization[position]),
         step_ms={cause: float(seconds[position]) * 1e3 for cause, seconds in speeds.step_s.items()},
-        basis="fitted" if speeds.kind[position] == "fitted" else "borrowed",
-        error_band=tpot_error(get_gpu(layout.gpu)),
+        basis=basis,
+        error_band=error,
+        decode_from=decode_from,
+        prefill_from=prefill_from,
         saturation=Saturation(
             concurrency=layout.concurrency_per_replica,
             tpot_ms=float(saturated.tpot_s[position]) * 1e3,

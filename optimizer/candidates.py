@@ -23,8 +23,10 @@ from optimizer.kept import kept
 from optimizer.memory import Footprint, footprint
 from optimizer.memory.footprint import DEFAULT_SEQUENCES
 from optimizer.memory.warmup import warm_up
+from optimizer.performance.backends.choose import Speeds, measured_table, speeds
+from optimizer.performance.backends.measured import MeasuredTable
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.efficiency import Efficiencies, load_efficiencies
-from optimizer.performance.speed import SpeedModel
 from optimizer.rules import RULES, bit, bits_of_kind
 from optimizer.scenario import Limits, Memory, Scenario, Workload
 from optimizer.split import Split
@@ -63,13 +65,18 @@ class Candidates:
             `replica` the row of `replicas` that holds its memory and speed.
         dead: (shape, broken, count) of what they do not permit, counted by the set of rules broken.
         replicas: the different replicas among the candidates: inside a node, neither its size nor its network matters.
-        speed: the speed model of `replicas`, in the same order.
+        speeds: the speed of `replicas`, in the same order, and where it comes from.
     """
 
     frame: pd.DataFrame
     dead: pd.DataFrame
     replicas: pd.DataFrame
-    speed: SpeedModel
+    speeds: Speeds
+
+    @property
+    def speed(self) -> SpeedBackend:
+        """The speed backend of `replicas`."""
+        return self.speeds.backend
 
 
 @dataclass(frozen=True)
@@ -126,9 +133,10 @@ def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame)
     The grid is kept between questions on the same model and shapes that allow the same layouts: another traffic,
     target, budget, price or provider only fills in anew what a replica carries.
     """
-    grid = _grid(model, shapes, load_efficiencies(), _all_that_shapes_the_grid(scenario))
+    table = measured_table(scenario.performance)
+    grid = _grid(model, shapes, load_efficiencies(), _all_that_shapes_the_grid(scenario), table)
     replicas = fill_capacity(grid.replicas, grid.speed, scenario)
-    return Candidates(with_capacity(grid.frame, replicas), grid.dead, replicas, grid.speed)
+    return Candidates(with_capacity(grid.frame, replicas), grid.dead, replicas, grid.speeds)
 
 
 def _all_that_shapes_the_grid(scenario: Scenario) -> Scenario:
@@ -139,11 +147,18 @@ def _all_that_shapes_the_grid(scenario: Scenario) -> Scenario:
         workload=Workload.model_construct(input_tokens=held - 1, output_tokens=1, concurrency=1),
         limits=Limits.model_construct(**{name: getattr(limits, name) for name in GRID_LIMITS}),
         memory=scenario.memory,
+        performance=scenario.performance,
     )
 
 
 @kept(8, owners=3)
-def _grid(model: ModelSpec, shapes: pd.DataFrame, efficiencies: Efficiencies, scenario: Scenario) -> Candidates:
+def _grid(
+    model: ModelSpec,
+    shapes: pd.DataFrame,
+    efficiencies: Efficiencies,
+    scenario: Scenario,
+    measured: MeasuredTable | None,
+) -> Candidates:
     """Return the candidates without what they carry (see `fill_capacity`)."""
     weights, kv_caches = allowed_weights(scenario, model), allowed_kv_caches(scenario, model)
     limits = scenario.limits
@@ -167,7 +182,8 @@ def _grid(model: ModelSpec, shapes: pd.DataFrame, efficiencies: Efficiencies, sc
     replicas = frame.iloc[first].reset_index(drop=True)
     replicas["warm_up_bytes"] = _warm_up_bytes(model, table, replicas, scenario.memory)
     dead = _count_dead(shape_index[~alive], broken[~alive])
-    return Candidates(frame, dead, replicas, SpeedModel(model, replicas, efficiencies=efficiencies))
+    found = speeds(model, replicas, scenario.performance, measured, efficiencies=efficiencies)
+    return Candidates(frame, dead, replicas, found)
 
 
 def _warm_up_bytes(model: ModelSpec, table: SplitTable, replicas: pd.DataFrame, memory: Memory) -> NDArray[np.float64]:

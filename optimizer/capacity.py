@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from optimizer.memory import concurrent_requests, memory_policy
 from optimizer.memory.policy import demand
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.distributions import Level
 from optimizer.performance.latency import Prediction, max_concurrency, predict_closed_loop
 from optimizer.performance.open_loop import OpenLoop, Variability
 from optimizer.performance.operating_point import closed_loop_percentiles, max_arrival_rate
-from optimizer.performance.speed import SpeedModel
 from optimizer.rules import bit
 from optimizer.scenario import Memory, Scenario, Workload
 
@@ -67,7 +67,7 @@ def least_memory_share(frame: pd.DataFrame, memory: Memory) -> Floats:
     return np.asarray(asked.need / asked.available)
 
 
-def latency_factors(scenario: Scenario, speed: SpeedModel) -> dict[str, Floats]:
+def latency_factors(scenario: Scenario, speed: SpeedBackend) -> dict[str, Floats]:
     """Return per latency and row what a prediction is multiplied by before it is held against its target.
 
     1, or what the latency stays below with the probability that the scenario asks for.
@@ -90,7 +90,7 @@ def variability(work: Workload) -> Variability:
 
 
 def always_in_flight(
-    speed: SpeedModel, requests: npt.ArrayLike, scenario: Scenario, levels: Sequence[Level] = ()
+    speed: SpeedBackend, requests: npt.ArrayLike, scenario: Scenario, levels: Sequence[Level] = ()
 ) -> Prediction:
     """Return what replicas do with so many requests always in flight on each, with these percentiles."""
     work = scenario.workload
@@ -102,7 +102,7 @@ def always_in_flight(
     return replace(means, percentiles=found)
 
 
-def _at_target(speed: SpeedModel, requests: npt.ArrayLike, scenario: Scenario) -> dict[str, Floats]:
+def _at_target(speed: SpeedBackend, requests: npt.ArrayLike, scenario: Scenario) -> dict[str, Floats]:
     """Return the latencies that targets are held against with so many requests always in flight, in s by name."""
     level = scenario.targets.at
     found = always_in_flight(speed, requests, scenario, () if level == "mean" else (level,))
@@ -111,7 +111,7 @@ def _at_target(speed: SpeedModel, requests: npt.ArrayLike, scenario: Scenario) -
 
 def fill_capacity(
     frame: pd.DataFrame,
-    speed: SpeedModel,
+    speed: SpeedBackend,
     scenario: Scenario,
     memory: Memory | None = None,
     at_least: Floats | None = None,
@@ -160,7 +160,7 @@ def fill_capacity(
     )
 
 
-def give_up_targets(replicas: pd.DataFrame, speed: SpeedModel, scenario: Scenario) -> pd.DataFrame:
+def give_up_targets(replicas: pd.DataFrame, speed: SpeedBackend, scenario: Scenario) -> pd.DataFrame:
     """Return the replicas with what those that break memory or a target would carry if it were given up.
 
     It is an upper bound: no latency target is kept, and a replica that has no room runs as many requests at once as the
@@ -188,7 +188,9 @@ def with_capacity(frame: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: replicas[name].to_numpy()[of_row] for name in FILLED})
 
 
-def _tpot_at_limit_s(targets: dict[str, Floats], alone: dict[str, Floats], speed: SpeedModel, work: Workload) -> Floats:
+def _tpot_at_limit_s(
+    targets: dict[str, Floats], alone: dict[str, Floats], speed: SpeedBackend, work: Workload
+) -> Floats:
     """Return the time per token that the concurrency limit may reach: the target, and what end-to-end time leaves.
 
     Only waiting comes on top of a request's own prefill, and how much of that there is depends on the traffic. At a low
@@ -201,7 +203,7 @@ def _tpot_at_limit_s(targets: dict[str, Floats], alone: dict[str, Floats], speed
     return most
 
 
-def _most_in_flight(speed: SpeedModel, cap: Ints, scenario: Scenario, targets: dict[str, Floats]) -> Ints:
+def _most_in_flight(speed: SpeedBackend, cap: Ints, scenario: Scenario, targets: dict[str, Floats]) -> Ints:
     """Return the most requests, at most `cap`, that may always be in flight within the targets, waiting included."""
     low, high = np.zeros_like(cap), np.maximum(cap, 0)
     while targets and (low < high).any():
@@ -212,7 +214,7 @@ def _most_in_flight(speed: SpeedModel, cap: Ints, scenario: Scenario, targets: d
     return high
 
 
-def _of_most_use(speed: SpeedModel, limit: Ints, work: Workload) -> Ints:
+def _of_most_use(speed: SpeedBackend, limit: Ints, work: Workload) -> Ints:
     """Return the requests at once, at most `limit`, that deliver the most: fewer, where more of them deliver less.
 
     Throughput rises with the requests in flight, then stays or falls: its top is looked for by halving, and only on
@@ -234,20 +236,20 @@ def _of_most_use(speed: SpeedModel, limit: Ints, work: Workload) -> Ints:
     return best
 
 
-def _rises(speed: SpeedModel, in_flight: Ints, work: Workload) -> NDArray[np.bool_]:
+def _rises(speed: SpeedBackend, in_flight: Ints, work: Workload) -> NDArray[np.bool_]:
     """Say of each replica whether one request more in flight delivers at least as much."""
     more = _rate(speed, in_flight + 1, work)
     return np.asarray(more >= _rate(speed, in_flight, work) * (1 - ROUNDING))
 
 
-def _rate(speed: SpeedModel, in_flight: Ints, work: Workload) -> Floats:
+def _rate(speed: SpeedBackend, in_flight: Ints, work: Workload) -> Floats:
     """Return the requests per second of each replica with so many always in flight."""
     lengths = work.input_tokens, work.output_tokens
     return predict_closed_loop(speed, np.maximum(in_flight, 1), *lengths).requests_per_second
 
 
 def _capacity(
-    speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats], at_least: Floats | None
+    speed: SpeedBackend, scenario: Scenario, limit: Ints, targets: dict[str, Floats], at_least: Floats | None
 ) -> Floats:
     """Return the traffic a replica carries at this limit, in the workload's unit; 0 where it runs none, or too little.
 
@@ -264,7 +266,7 @@ def _capacity(
     return carried
 
 
-def _most_carried(speed: SpeedModel, scenario: Scenario, limit: Ints) -> Floats:
+def _most_carried(speed: SpeedBackend, scenario: Scenario, limit: Ints) -> Floats:
     """Return a bound on the traffic a replica carries at this limit: what it does when full, whatever the targets."""
     work, share = scenario.workload, scenario.max_utilization
     lengths = work.input_tokens, work.output_tokens
@@ -273,7 +275,7 @@ def _most_carried(speed: SpeedModel, scenario: Scenario, limit: Ints) -> Floats:
     return np.asarray(limit * share) if work.kind == "concurrency" else np.full(len(limit), np.inf)
 
 
-def _carried(speed: SpeedModel, scenario: Scenario, limit: Ints, targets: dict[str, Floats]) -> Floats:
+def _carried(speed: SpeedBackend, scenario: Scenario, limit: Ints, targets: dict[str, Floats]) -> Floats:
     work, share = scenario.workload, scenario.max_utilization
     lengths = work.input_tokens, work.output_tokens
     if work.kind == "request_rate":

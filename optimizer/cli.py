@@ -40,11 +40,12 @@ app.add_typer(catalog_app, name="catalog")
 validate_app = typer.Typer(help="Compare predictions with what was measured.", no_args_is_help=True)
 app.add_typer(validate_app, name="validate")
 
-TRAFFIC, TARGETS, LIMITS, MEMORY, PRICES, OUTPUT = (
+TRAFFIC, TARGETS, LIMITS, MEMORY, SPEED, PRICES, OUTPUT = (
     "Traffic",
     "Latency targets (means; --at for a percentile)",
     "What is allowed (repeat a flag, or join values by commas)",
     "Memory",
+    "Speed figures",
     "Prices",
     "Output",
 )
@@ -140,6 +141,19 @@ OffersFile = Annotated[
 ]
 AsOf = Annotated[
     Text, _option("--as-of", help="Day whose prices count.", metavar="DATE", default="newest", panel=PRICES)
+]
+
+
+Performance = Annotated[
+    Text,
+    _option(
+        "--performance", help="roofline, aiconfigurator or auto (SHARDWISE_PERFORMANCE).", metavar="BACKEND",
+        default="roofline", panel=SPEED,
+    ),
+]  # fmt: skip
+PerformanceTable = Annotated[
+    Path | None,
+    _option("--performance-table", help="CSV of your own measured steps; it comes first.", metavar="FILE", panel=SPEED),
 ]
 
 
@@ -249,6 +263,8 @@ def solve(
     overhead: Overhead = None,
     gpu_memory_utilization: Utilization = None,
     engine: Engine = None,
+    performance: Performance = None,
+    performance_table: PerformanceTable = None,
     as_of: AsOf = None,
     max_price_age_days: Annotated[
         Text, _option("--max-price-age-days", help="Refuse prices older than this.", metavar="N", panel=PRICES)
@@ -344,20 +360,24 @@ def predict(
     attention_dp: AttentionDp = None,
     weights: Weights = None,
     kv_cache: KvCache = None,
+    performance: Performance = None,
+    performance_table: PerformanceTable = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Predict latency and throughput of one replica."""
     values = {name: value for name, value in locals().items() if name not in ("no_calibration", "json")}
-    from optimizer.flags import PredictFlags, read_flags  # noqa: PLC0415
+    from optimizer.flags import PredictFlags, environment_performance, read_flags  # noqa: PLC0415
     from optimizer.predict import predict as predict_replica  # noqa: PLC0415
 
+    values["performance"] = performance or environment_performance()
     flags = read_flags(PredictFlags, values)
     found = predict_replica(
         _replica(flags),
         concurrency=flags.concurrency,
         input_tokens=flags.input_tokens,
         output_tokens=flags.output_tokens,
+        performance=flags.source,
     )
     if json:
         _print_json(found)
@@ -377,16 +397,19 @@ def simulate(
         Text, _option("--speedup", help="Let requests arrive so many times as fast.", metavar="X", default="1")
     ] = None,
     limit: Annotated[Text, _option("--limit", help="Only the first requests.", metavar="N", default="all")] = None,
+    performance: Performance = None,
+    performance_table: PerformanceTable = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Replay a trace of requests on a plan: which targets hold, and how the closed form compares."""
-    values = {name: value for name, value in locals().items() if name not in ("no_calibration", "json")}
-    from optimizer.flags import SimulateFlags, read_flags  # noqa: PLC0415
+    values = {"plan": plan, "trace": trace, "speedup": speedup, "limit": limit}
+    from optimizer.flags import SimulateFlags, performance_asked, read_flags  # noqa: PLC0415
     from optimizer.simulate import replay  # noqa: PLC0415
 
     flags = read_flags(SimulateFlags, values)
-    found = replay(flags.plan, flags.trace, speedup=flags.speedup, limit=flags.limit)
+    asked = performance_asked(performance, performance_table)
+    found = replay(flags.plan, flags.trace, speedup=flags.speedup, limit=flags.limit, performance=asked)
     if json:
         _print_json(found)
     else:
@@ -594,13 +617,16 @@ def validate_speed(
         Path | None,
         _option("--plot", help="Draw predicted against measured (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
     ] = None,
+    performance: Performance = None,
+    performance_table: PerformanceTable = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Predict TTFT, TPOT and throughput of each run, and compare with what was measured."""
+    from optimizer.flags import performance_asked  # noqa: PLC0415
     from optimizer.validate import speed, speed_report  # noqa: PLC0415
 
-    found, result = speed.validate_speed(file)
+    found, result = speed.validate_speed(file, performance_asked(performance, performance_table))
     if out is not None:
         speed.write_predicted(result, out)
     if plot is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -25,7 +26,7 @@ from optimizer.fields import (
     problem,
     whole,
 )
-from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS, Scenario, build_scenario, load_scenario
+from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS, Scenario, SpeedSource, build_scenario, load_scenario
 
 TRAFFIC = ("request_rate", "concurrency", "output_tokens_per_second")
 
@@ -75,7 +76,10 @@ FIELDS: dict[str, tuple[str, str]] = {
     "max_price_age_days": ("prices", "max_age_days"),
     "offers_file": ("prices", "offers_files"),
     "discount": ("prices", "discounts"),
+    "performance": ("performance", "backend"),
+    "performance_table": ("performance", "table"),
 }
+PERFORMANCE_VARIABLE = "SHARDWISE_PERFORMANCE"  # what --performance is where neither flag nor file say so
 
 
 def _one_of(known: tuple[str, ...], what: str) -> BeforeValidator:
@@ -116,7 +120,19 @@ class FitFlags(ReplicaFlags):
     engine: EngineName = "vllm"
 
 
-class PredictFlags(ReplicaFlags):
+class PerformanceFlags(Part):
+    """Where speed figures come from (see optimizer.scenario.SpeedSource)."""
+
+    performance: Literal["roofline", "aiconfigurator", "auto"] = "roofline"
+    performance_table: Path | None = None
+
+    @property
+    def source(self) -> SpeedSource:
+        """The same as a part of a scenario."""
+        return SpeedSource(backend=self.performance, table=self.performance_table)
+
+
+class PredictFlags(ReplicaFlags, PerformanceFlags):
     """The question of `shardwise predict`."""
 
     concurrency: Annotated[int, whole(1, 4096)]
@@ -161,6 +177,21 @@ class SimulateFlags(Part):
     limit: Annotated[int, whole(1, 100_000_000)] | None = None
 
 
+def performance_asked(performance: str | None, table: Path | None) -> SpeedSource | None:
+    """Return where flags and environment have speed figures come from; None where neither says so.
+
+    Raises:
+        ScenarioError: a value is none that is accepted.
+    """
+    values = {"performance": performance or environment_performance(), "performance_table": table}
+    return read_flags(PerformanceFlags, values).source if any(values.values()) else None
+
+
+def environment_performance() -> str | None:
+    """Return what SHARDWISE_PERFORMANCE says; None where it is not set, or empty."""
+    return os.environ.get(PERFORMANCE_VARIABLE) or None
+
+
 class OffersFlags(Part):
     """What `shardwise catalog offers` reads."""
 
@@ -198,13 +229,19 @@ def read_question(question: str, flags: Mapping[str, Any]) -> Scenario:
     given = {name: _read(name, value) for name, value in flags.items() if _is_given(value)}
     if len(kinds := [name for name in TRAFFIC if name in given]) > 1:
         raise QuestionError(f"{' and '.join(map(_flag, kinds))} say the traffic twice; give one of them")
-    path = Path(question).expanduser()
+    path, default = Path(question).expanduser(), environment_performance()
     if path.suffix.lower() in (".yaml", ".yml"):
         scenario = load_scenario(path)
+        if "backend" in scenario.performance.model_fields_set:
+            default = None  # the file says so itself
+        if default is not None:
+            given.setdefault("performance", default)
         if not given:
             return scenario
         fields, where = scenario.model_dump(), f"{question} with flags"
     else:
+        if default is not None:
+            given.setdefault("performance", default)
         fields, where = {"model": question}, "flags"
         _require(given)
     if kinds:

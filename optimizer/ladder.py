@@ -8,7 +8,7 @@ import pandas as pd
 
 from optimizer.answer import Answer
 from optimizer.capacity import least_memory_share
-from optimizer.performance.speed import SpeedModel
+from optimizer.performance.backends.choose import speed_backend
 from optimizer.plan import LadderStep, Layout
 from optimizer.wording import node_words, rate
 
@@ -97,7 +97,8 @@ def _tensor_parallel_across(problem: Problem, gpus: int, row: pd.Series) -> str:
     rows = problem.candidates.frame.iloc[[int(row["candidate"])] * 2].reset_index(drop=True)
     rows.loc[1, ["tp", "pp", "ep", "attention_dp"]] = [gpus, 1, 1, 1]
     work = problem.scenario.workload
-    step = SpeedModel(problem.model, rows).decode_step_seconds(1.0, work.input_tokens + work.output_tokens / 2) * 1e3
+    speed = speed_backend(problem.model, rows, problem.scenario.performance)
+    step = speed.decode_step_seconds(1.0, work.input_tokens + work.output_tokens / 2) * 1e3
     instead = f"Tensor parallel over all {gpus} GPUs instead would take {step[1]:.0f} ms a step"
     return f"{instead} against {step[0]:.0f} ms, for one request."
 

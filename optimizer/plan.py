@@ -147,8 +147,10 @@ class Prediction(AnswerPart):
         ttft_ms_low, ttft_ms_high: 80% of measured runs lie between these; likewise for the others. Wider for hardware,
             models and engines that were never measured.
         step_ms: one decode step by cause (weights, kv_cache, all_reduce, ...), at the requests in flight or one.
-        basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not.
-        error_band: share by which TPOT is off on average, from the calibration's held-out runs.
+        basis: "fitted" when the GPU's family was calibrated on measured runs, "borrowed" when it was not; else the
+            backend that the decode step comes from: "aiconfigurator", or "table" where the user measured it.
+        error_band: share by which TPOT is off on average, from held-out runs; null where that is not known.
+        decode_from, prefill_from: the backends that decode steps and prefills at this traffic come from.
     """
 
     ttft_ms: float
@@ -163,8 +165,10 @@ class Prediction(AnswerPart):
     output_tokens_per_second: float
     requests_per_second: float
     step_ms: dict[str, float]
-    basis: Literal["fitted", "borrowed"]
+    basis: str
     error_band: float | None
+    decode_from: str = "roofline"
+    prefill_from: str = "roofline"
 
 
 class Performance(Prediction):
@@ -312,6 +316,23 @@ class SolverRun(AnswerPart):
     choices: int
 
 
+class SpeedCoverage(AnswerPart):
+    """Where speed figures come from.
+
+    Attributes:
+        backend: the one asked for: "roofline", "aiconfigurator" or "auto".
+        table: the user's measured table, if any.
+        candidates: layouts by the backend that has figures of their replica; outside what those cover the roofline
+            answers.
+        not_covered: {why aiconfigurator has no figures of a layout: layouts}.
+    """
+
+    backend: str = "roofline"
+    table: str | None = None
+    candidates: dict[str, int] = {}
+    not_covered: dict[str, int] = {}
+
+
 class Plan(AnswerPart):
     """The answer to a Scenario.
 
@@ -339,4 +360,5 @@ class Plan(AnswerPart):
     least_changes: tuple[LeastChange, ...] = ()
     explanation: tuple[LadderStep, ...] = ()
     warnings: tuple[str, ...] = ()
+    speed: SpeedCoverage = SpeedCoverage()
     solver: SolverRun

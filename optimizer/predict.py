@@ -7,12 +7,12 @@ import pandas as pd
 from optimizer.errors import QuestionError
 from optimizer.fit import Fit, fit
 from optimizer.memory import MemoryPolicy
-from optimizer.performance.efficiency import tpot_error
+from optimizer.performance.backends.choose import speed_backend, tpot_basis
 from optimizer.performance.intervals import latencies_ms
 from optimizer.performance.latency import predict_closed_loop
-from optimizer.performance.speed import SpeedModel
 from optimizer.plan import Prediction
 from optimizer.replica import Replica, ReplicaAnswer, refuse, replica_columns
+from optimizer.scenario import SpeedSource
 
 
 class Speed(Prediction, ReplicaAnswer):
@@ -30,8 +30,22 @@ class Speed(Prediction, ReplicaAnswer):
     fits: bool
 
 
-def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tokens: int) -> Speed:
+def predict(
+    replica: Replica,
+    *,
+    concurrency: int,
+    input_tokens: int,
+    output_tokens: int,
+    performance: SpeedSource | None = None,
+) -> Speed:
     """Predict the speed of a replica with so many requests of this shape always in flight.
+
+    Args:
+        replica: which one.
+        concurrency: requests always in flight.
+        input_tokens: length of a prompt.
+        output_tokens: length of an answer.
+        performance: where speed figures come from; our own model when not given.
 
     Raises:
         QuestionError: engines would not load this replica, for reasons that are all named, or a request is longer than
@@ -43,7 +57,7 @@ def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tok
         raise QuestionError(
             f"--input-tokens + --output-tokens is {asked:,}: the context of {replica.model.name} is at most {longest:,}"
         )
-    speed = SpeedModel(replica.model, pd.DataFrame(replica_columns(replica)))
+    speed = speed_backend(replica.model, pd.DataFrame(replica_columns(replica)), performance or SpeedSource())
     found = predict_closed_loop(speed, float(concurrency), input_tokens, output_tokens)
     context = input_tokens + output_tokens / 2
     held: Fit = fit(
@@ -52,6 +66,8 @@ def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tok
         concurrency=concurrency,
         policy=MemoryPolicy(name="engine"),
     )
+    sources = speed.sources(float(concurrency), context, input_tokens)
+    basis, error = tpot_basis(replica.gpu, str(speed.kind[0]), str(sources.decode[0]))
     throughput = float(found.output_tokens_per_second[0])
     return Speed(
         **replica.said(concurrency),
@@ -63,7 +79,9 @@ def predict(replica: Replica, *, concurrency: int, input_tokens: int, output_tok
         requests_per_second=float(found.requests_per_second[0]),
         prefill_ms=float(speed.prefill_seconds(input_tokens)[0]) * 1e3,
         step_ms={cause: s * 1e3 for cause, s in speed.decode_breakdown(0, concurrency, context).items()},
-        basis="fitted" if speed.kind[0] == "fitted" else "borrowed",
-        error_band=tpot_error(replica.gpu),
+        basis=basis,
+        error_band=error,
+        decode_from=str(sources.decode[0]),
+        prefill_from=str(sources.prefill[0]),
         fits=held.fits,
     )

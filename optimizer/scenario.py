@@ -309,6 +309,20 @@ class Prices(Part):
     offers_files: Annotated[tuple[Path, ...], BeforeValidator(as_list)] = ()
 
 
+class SpeedSource(Part):
+    """Where speed figures come from (see optimizer.performance.backends).
+
+    Attributes:
+        backend: "roofline" is our own fitted model; "aiconfigurator" is NVIDIA's operator timings wherever they cover;
+            "auto" is those only where our calibration had no run on the GPU, engine or model.
+        table: a CSV file of steps and prefills that the user measured, relative to the scenario file; it comes first
+            for the replicas that it names.
+    """
+
+    backend: Literal["roofline", "aiconfigurator", "auto"] = "roofline"
+    table: Path | None = None
+
+
 class Scenario(Part):
     """The whole question.
 
@@ -324,6 +338,7 @@ class Scenario(Part):
     limits: Limits = Limits()
     memory: Memory = Memory()
     prices: Prices = Prices()
+    performance: SpeedSource = SpeedSource()
 
     @property
     def max_utilization(self) -> float:
@@ -369,6 +384,9 @@ def _with_absolute_paths(content: Mapping[str, Any], folder: Path) -> dict[str, 
         files = as_list(prices["offers_files"])
         absolute = [folder / name if isinstance(name, str) else name for name in files]
         fields["prices"] = {**prices, "offers_files": absolute}
+    performance = fields.get("performance")
+    if isinstance(performance, Mapping) and isinstance(performance.get("table"), str):
+        fields["performance"] = {**performance, "table": folder / performance["table"]}
     model = fields.get("model")
     if isinstance(model, str) and model.startswith("."):
         fields["model"] = str(folder / model)

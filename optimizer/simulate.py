@@ -12,13 +12,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from catalogs.models import ModelSpec, load_model
 from optimizer.calibration_used import calibration_used
 from optimizer.errors import QuestionError
+from optimizer.performance.backends.choose import speed_backend
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.distributions import PERCENTILES, SHARES
 from optimizer.performance.open_loop import Variability
 from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.simulator import Requests, Simulation, simulate
-from optimizer.performance.speed import SpeedModel
 from optimizer.plan import Calibration, Layout, Performance, Plan
-from optimizer.scenario import Scenario, build_scenario
+from optimizer.scenario import Scenario, SpeedSource, build_scenario
 from optimizer.trace import Trace, read_trace
 
 Array = npt.NDArray[np.float64]
@@ -136,7 +137,14 @@ def read_plan(path: Path) -> Plan:
         raise QuestionError(f"{path}: is not a plan{where}; expected what `shardwise solve --json` prints") from None
 
 
-def replay(plan_path: Path, trace_path: Path, *, speedup: float = 1.0, limit: int | None = None) -> Replay:
+def replay(
+    plan_path: Path,
+    trace_path: Path,
+    *,
+    speedup: float = 1.0,
+    limit: int | None = None,
+    performance: SpeedSource | None = None,
+) -> Replay:
     """Replay a trace on the layout of a plan.
 
     Args:
@@ -144,6 +152,7 @@ def replay(plan_path: Path, trace_path: Path, *, speedup: float = 1.0, limit: in
         trace_path: a CSV file of requests (see optimizer.trace).
         speedup: arrivals come so many times as fast.
         limit: use only the first so many requests.
+        performance: where speed figures come from; as the plan's question says when not given.
 
     Raises:
         QuestionError: a file cannot be used, or the plan has no layout.
@@ -155,7 +164,7 @@ def replay(plan_path: Path, trace_path: Path, *, speedup: float = 1.0, limit: in
     scenario = build_scenario(plan.scenario, f"{plan_path}: scenario")
     trace = read_trace(trace_path, speedup=speedup, limit=limit)
     model = load_model(scenario.model)
-    speed = speed_of(model, plan.layout)
+    speed = speed_of(model, plan.layout, performance or scenario.performance)
     held = min(plan.memory.kv_tokens, model.max_context_tokens)
     served = _served(trace, held)
     done = simulate(
@@ -190,10 +199,10 @@ def replay(plan_path: Path, trace_path: Path, *, speedup: float = 1.0, limit: in
     )
 
 
-def speed_of(model: ModelSpec, layout: Layout) -> SpeedModel:
-    """Return the speed model of a layout's replica."""
+def speed_of(model: ModelSpec, layout: Layout, performance: SpeedSource | None = None) -> SpeedBackend:
+    """Return the speed backend of a layout's replica, the roofline when none is asked for."""
     row = pd.DataFrame([layout.model_dump(exclude={"price_seen_on"})])
-    return SpeedModel(model, row.astype({"network_gbit_per_s": float}))
+    return speed_backend(model, row.astype({"network_gbit_per_s": float}), performance or SpeedSource())
 
 
 def describe(trace: Trace) -> Traffic:
@@ -246,7 +255,7 @@ def _served(trace: Trace, most_tokens: int) -> Trace:
     return Trace(trace.arrival_s[fits], trace.input_tokens[fits], trace.output_tokens[fits])
 
 
-def _closed_form(speed: SpeedModel, layout: Layout, traffic: Traffic) -> tuple[Latencies | None, float]:
+def _closed_form(speed: SpeedBackend, layout: Layout, traffic: Traffic) -> tuple[Latencies | None, float]:
     """Return the formulas' latencies at the trace's averages, and the load; no latencies where it is saturated."""
     if traffic.requests_per_second <= 0.0:
         return None, 0.0

@@ -22,7 +22,8 @@ from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
 from optimizer.ladder import explain_ladder
 from optimizer.names import check_names
-from optimizer.plan import Alternative, Cost, Layout, Plan, PriceBasis, SolverRun
+from optimizer.performance.backends.measured import MEASURED
+from optimizer.plan import Alternative, Cost, Layout, Performance, Plan, PriceBasis, SolverRun, SpeedCoverage
 from optimizer.programs.layout import LayoutAnswer, Settings, cheapest
 from optimizer.relax import find_least_changes
 from optimizer.savings import cheaper_choices, cheaper_if
@@ -179,7 +180,7 @@ def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Setti
         alternatives=_alternatives(problem, best_row, best, others, rest[: len(others)]),
         cheaper_if=cheaper_if(problem, best, savings, rest[len(others) :]),
         explanation=explain_ladder(problem, best_row, best, rest[0] if len(others) else None),
-        **_common(problem, today, best.layout, _solver_run(problem, run, len(kept))),
+        **_common(problem, today, best, _solver_run(problem, run, len(kept))),
     )
 
 
@@ -271,8 +272,9 @@ def _audit(changed: Scenario, problem: Problem, answer: Answer, today: date) -> 
         raise AuditError(violations)
 
 
-def _common(problem: Problem, today: date, layout: Layout | None, run: SolverRun) -> dict[str, Any]:
-    """Fields that every plan has, feasible or not."""
+def _common(problem: Problem, today: date, best: Answer | None, run: SolverRun) -> dict[str, Any]:
+    """Fields that every plan has, feasible or not (then there is no answer)."""
+    layout, performance = (best.layout, best.performance) if best is not None else (None, None)
     seen_on = layout.price_seen_on if layout is not None else None
     catalog, prices = problem.catalog, problem.scenario.prices
     newest = seen_on or catalog.frame["seen_on"].max().date()
@@ -292,9 +294,35 @@ def _common(problem: Problem, today: date, layout: Layout | None, run: SolverRun
         "prices": basis,
         "ruled_out": ruled_out(problem),
         "calibration": calibration_used(),
-        "warnings": (*_warnings(basis, layout), *calibration_warnings()),
+        "warnings": (
+            *_warnings(basis, layout),
+            *calibration_warnings(),
+            *_beyond_table(problem.scenario, performance),
+        ),
+        "speed": _coverage(problem),
         "solver": run,
     }
+
+
+def _coverage(problem: Problem) -> SpeedCoverage:
+    """Say which backend has figures of how many candidates."""
+    asked, candidates = problem.scenario.performance, problem.candidates
+    found = candidates.speeds.coverage(candidates.frame["replica"].to_numpy())
+    return SpeedCoverage(
+        backend=asked.backend,
+        table=None if asked.table is None else str(asked.table),
+        candidates=dict(found.candidates),
+        not_covered=dict(found.not_covered),
+    )
+
+
+def _beyond_table(scenario: Scenario, performance: Performance | None) -> list[str]:
+    """Say what of the answer's figures the user's measured table does not reach."""
+    if scenario.performance.table is None or performance is None:
+        return []
+    parts = {"decode steps at this traffic": performance.decode_from, "its prefills": performance.prefill_from}
+    beyond = [part for part, source in parts.items() if source != MEASURED]
+    return [f"the measured table does not reach {' and '.join(beyond)}: other figures stand in"] if beyond else []
 
 
 def _warnings(basis: PriceBasis, layout: Layout | None) -> tuple[str, ...]:

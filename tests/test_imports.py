@@ -7,7 +7,17 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "ortools", "pandas", "pydantic", "requests", "rich.table", "sqlalchemy", "yaml")
+HEAVY = (
+    "aiconfigurator_core",
+    "numpy",
+    "ortools",
+    "pandas",
+    "pydantic",
+    "requests",
+    "rich.table",
+    "sqlalchemy",
+    "yaml",
+)
 
 
 def imported_by(statement: str) -> set[str]:
@@ -32,3 +42,7 @@ def test_listing_gpus_needs_no_tables_and_no_solver() -> None:
     listing = "from optimizer.report.catalog import gpus; gpus(None)"
 
     assert not imported_by(listing) & {"numpy", "ortools", "pandas", "requests", "sqlalchemy"}
+
+
+def test_our_own_speed_model_needs_no_other_backend() -> None:
+    assert "aiconfigurator_core" not in imported_by("import optimizer.solve, optimizer.predict, optimizer.simulate")

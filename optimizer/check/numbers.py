@@ -182,6 +182,9 @@ def _speed_adds_up(audit: Audit, said: Performance) -> Iterator[str]:
         "tpot_ms": predicted.full_tpot_s * 1e3,
     }
     yield from _differences("performance.saturation", said.saturation, at_limit, SPEED_TOLERANCE)
+    for name in ("decode_from", "prefill_from"):
+        if getattr(said, name) != getattr(predicted, name):
+            yield f"performance.{name} is {getattr(said, name)}, not {getattr(predicted, name)}"
     for name in ("ttft", "tpot", "e2e"):
         value, low, high = (getattr(said, f"{name}_ms{end}") for end in ("", "_low", "_high"))
         if not low <= value <= high:

@@ -11,11 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from catalogs.models import ModelSpec
+from optimizer.performance.backends.choose import speed_backend
 from optimizer.performance.distributions import PERCENTILES
 from optimizer.performance.latency import predict_closed_loop
 from optimizer.performance.open_loop import Variability
 from optimizer.performance.operating_point import closed_loop_percentiles, predict_open_loop
-from optimizer.performance.speed import SpeedModel
 from optimizer.plan import Layout
 from optimizer.scenario import Scenario
 
@@ -36,6 +36,7 @@ class Prediction:
         prefill_s: time to first token of a request that is alone: the least there can be.
         full_tpot_s, full_tokens_per_s: of one replica at its concurrency limit.
         sure_ttft, sure_tpot, sure_e2e: factors on latencies to hold with the probability asked for; 1 when none is.
+        decode_from, prefill_from: the backends that decode steps and prefills at the traffic come from.
         percentiles: TTFT, TPOT and end-to-end time by percentile, in seconds.
     """
 
@@ -51,6 +52,8 @@ class Prediction:
     sure_ttft: float
     sure_tpot: float
     sure_e2e: float
+    decode_from: str = field(default="roofline", kw_only=True)
+    prefill_from: str = field(default="roofline", kw_only=True)
     percentiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict, kw_only=True)
 
     def at(self, level: str) -> tuple[float, ...]:
@@ -64,7 +67,7 @@ def predict(scenario: Scenario, model: ModelSpec, layouts: Sequence[Layout]) -> 
         return []
     work = scenario.workload
     shape = (work.input_tokens, work.output_tokens)
-    speed = SpeedModel(model, _table(layouts))
+    speed = speed_backend(model, _table(layouts), scenario.performance)
     replicas = np.array([layout.replicas for layout in layouts], dtype=np.float64)
     limit = np.array([layout.concurrency_per_replica for layout in layouts], dtype=np.float64)
     full = predict_closed_loop(speed, limit, *shape)
@@ -89,8 +92,15 @@ def predict(scenario: Scenario, model: ModelSpec, layouts: Sequence[Layout]) -> 
     columns += [alone, full.tpot_s, full.output_tokens_per_second]
     asked = scenario.targets.confidence
     columns += [np.ones(len(layouts)) if asked is None else speed.at_confidence(name, asked) for name in LATENCIES]
+    context = work.input_tokens + work.output_tokens / 2
+    sources = speed.sources(np.maximum(now.in_flight, 1.0), context, work.input_tokens)
     return [
-        Prediction(*values, percentiles={level: triples[row] for level, triples in by_level.items()})
+        Prediction(
+            *values,
+            decode_from=str(sources.decode[row]),
+            prefill_from=str(sources.prefill[row]),
+            percentiles={level: triples[row] for level, triples in by_level.items()},
+        )
         for row, values in enumerate(_rows(columns))
     ]
 

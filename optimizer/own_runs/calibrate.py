@@ -137,14 +137,15 @@ class _Fitted:
 
     def __init__(self, rows: pd.DataFrame, notes: pd.Series, fit: OwnFit, *, leave_out: bool) -> None:
         self.rows, self.notes, self.fit = rows, notes, fit
-        self.before = predict_table(rows, bundled_efficiencies())
-        self.after = predict_table(rows, fit.efficiencies())
+        self.before = predict_table(rows, efficiencies=bundled_efficiencies())
+        self.after = predict_table(rows, efficiencies=fit.efficiencies())
         self.left_out = self._left_out() if leave_out and len(rows) >= FEWEST_LEFT_OUT else None
 
     def _left_out(self) -> pd.DataFrame:
         plain = self.rows.reset_index(drop=True)
         parts = [
-            predict_table(plain[group], fit_own(plain, ~group).efficiencies()) for group in left_out_groups(len(plain))
+            predict_table(plain[group], efficiencies=fit_own(plain, ~group).efficiencies())
+            for group in left_out_groups(len(plain))
         ]
         return pd.concat(parts).sort_index().set_axis(self.rows.index)
 

@@ -61,7 +61,7 @@ def _again(table: pd.DataFrame) -> pd.Series:
 
 def without_far_ttft(rows: pd.DataFrame, table: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
     """Leave out measured TTFTs that are far off while the rest of the run is not; returns the runs, and what to say."""
-    predicted = predict_table(rows, bundled_efficiencies())["predicted_ttft_ms"]
+    predicted = predict_table(rows, efficiencies=bundled_efficiencies())["predicted_ttft_ms"]
     far = _times(rows["ttft_s"] * 1e3 / predicted) > FAR
     drop = far & ~table["forced"] & rows["tpot_s"].notna()
     notes = pd.Series("", index=rows.index, dtype=object)
@@ -122,7 +122,7 @@ def _against_model(table: pd.DataFrame) -> pd.Series:
     overfull = (rows["scenario"] == OPEN) & (rows["batch"] > rows["slots"])
     why = why.where((why != "") | ~overfull, "more requests were in flight than memory holds")
     floor_tpot, floor_ttft = least_seconds(rows)
-    predicted = predict_table(rows, bundled_efficiencies())
+    predicted = predict_table(rows, efficiencies=bundled_efficiencies())
     for at in rows.index[(why == "") & ~table["forced"]]:
         why[at] = _beyond(rows.loc[at], table.loc[at], floor_tpot[at], floor_ttft[at]) or _far(
             table.loc[at], predicted.loc[at]

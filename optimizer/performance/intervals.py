@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import log
 from statistics import NormalDist
 
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.bands import UPPER
 from optimizer.performance.latency import Prediction
-from optimizer.performance.speed import SpeedModel
 
 LATENCIES = ("ttft", "tpot", "e2e")
 
 
-def latencies_ms(speed: SpeedModel, found: Prediction, row: int) -> dict[str, float]:
+def latencies_ms(speed: SpeedBackend, found: Prediction, row: int) -> dict[str, float]:
     """Return the latencies of one row in ms, each with the ends of its 80% interval (`_low`, `_high`)."""
     values: dict[str, float] = {}
     for name in LATENCIES:

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.distributions import Level
-from optimizer.performance.speed import SpeedModel
 
 Array = npt.NDArray[np.float64]
 Triple = tuple[Array, Array, Array]
@@ -73,7 +73,7 @@ class _Latency:
 class _Traffic:
     """Requests of one shape on a table of replicas: prefill times are computed once, step times at each load."""
 
-    def __init__(self, speed: SpeedModel, input_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike) -> None:
+    def __init__(self, speed: SpeedBackend, input_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike) -> None:
         inputs, outputs = _column(speed, input_tokens), _column(speed, output_tokens)
         if not ((inputs >= 1.0) & (outputs >= 1.0)).all():
             raise ValueError(
@@ -123,7 +123,7 @@ class _Traffic:
 
 
 def predict_closed_loop(
-    speed: SpeedModel,
+    speed: SpeedBackend,
     concurrency: npt.ArrayLike,
     input_tokens: npt.ArrayLike,
     output_tokens: npt.ArrayLike,
@@ -166,7 +166,7 @@ def predict_closed_loop(
 
 
 def max_concurrency(
-    speed: SpeedModel,
+    speed: SpeedBackend,
     cap: npt.ArrayLike,
     input_tokens: npt.ArrayLike,
     output_tokens: npt.ArrayLike,
@@ -210,5 +210,5 @@ def _meets(seconds: Array, target_s: npt.ArrayLike | None) -> npt.NDArray[np.boo
     return np.asarray(seconds <= np.asarray(target_s))
 
 
-def _column(speed: SpeedModel, value: npt.ArrayLike) -> Array:
+def _column(speed: SpeedBackend, value: npt.ArrayLike) -> Array:
     return np.broadcast_to(np.asarray(value, dtype=np.float64), (speed.rows,))

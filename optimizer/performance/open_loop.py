@@ -24,10 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.distributions import Cumulants, Level, Mixture, count_dispersion, lognormal, moments
 from optimizer.performance.latency import Triple
 from optimizer.performance.queueing import SlotWait, slot_wait
-from optimizer.performance.speed import CHUNK_TOKENS, SpeedModel
+from optimizer.performance.speed import CHUNK_TOKENS
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -121,7 +122,7 @@ class OpenLoop:
 
     def __init__(
         self,
-        speed: SpeedModel,
+        speed: SpeedBackend,
         slots: npt.ArrayLike,
         input_tokens: npt.ArrayLike,
         output_tokens: npt.ArrayLike,

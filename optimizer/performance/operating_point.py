@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.distributions import Level
 from optimizer.performance.latency import Prediction, Triple
 from optimizer.performance.open_loop import STEADY, OpenLoop, Variability, largest
 from optimizer.performance.queueing import SlotWait
-from optimizer.performance.speed import SpeedModel
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
 def predict_open_loop(
-    speed: SpeedModel,
+    speed: SpeedBackend,
     arrival_rate: npt.ArrayLike,
     slots: npt.ArrayLike,
     input_tokens: npt.ArrayLike,
@@ -72,7 +72,7 @@ def predict_open_loop(
 
 
 def max_arrival_rate(
-    speed: SpeedModel,
+    speed: SpeedBackend,
     slots: npt.ArrayLike,
     input_tokens: npt.ArrayLike,
     output_tokens: npt.ArrayLike,
@@ -120,7 +120,7 @@ def max_arrival_rate(
 
 
 def closed_loop_percentiles(
-    speed: SpeedModel,
+    speed: SpeedBackend,
     concurrency: npt.ArrayLike,
     input_tokens: npt.ArrayLike,
     output_tokens: npt.ArrayLike,

@@ -22,7 +22,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from optimizer.performance.speed import CHUNK_TOKENS, SpeedModel
+from optimizer.performance.backends.protocol import SpeedBackend
+from optimizer.performance.speed import CHUNK_TOKENS
 
 Array = npt.NDArray[np.float64]
 Balancing = Literal["least_loaded", "round_robin"]
@@ -76,7 +77,7 @@ class StepTimes:
         longest: the longest context of a request, in tokens.
     """
 
-    def __init__(self, speed: SpeedModel, row: int, slots: int, longest: int) -> None:
+    def __init__(self, speed: SpeedBackend, row: int, slots: int, longest: int) -> None:
         contexts = np.unique(np.geomspace(1.0, max(float(longest), 2.0), GRID_POINTS).round())
         batches = np.unique(
             np.concatenate([np.arange(1, min(slots, EXACT_BATCHES) + 1), np.geomspace(1, slots, GRID_POINTS).round()])
@@ -110,7 +111,7 @@ class StepTimes:
 
 
 def simulate(
-    speed: SpeedModel,
+    speed: SpeedBackend,
     requests: Requests,
     *,
     slots: int,

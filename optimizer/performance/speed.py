@@ -21,6 +21,7 @@ import pandas as pd
 
 from catalogs.gpus import get_gpu
 from catalogs.model_spec import ModelSpec
+from optimizer.performance.backends.protocol import ROOFLINE, Sources
 from optimizer.performance.collectives import Link, curve_seconds, interpolate, send_coefficients
 from optimizer.performance.efficiency import (
     DEFAULT_ENGINE,
@@ -176,6 +177,10 @@ class SpeedModel:
     def at_confidence(self, quantity: str, confidence: float) -> Array:
         """Return per row the factor that a latency stays below with this probability (see `Bands.factor_at`)."""
         return self.bands.factor_at(quantity, confidence, self.width, moe=self.moe)
+
+    def sources(self, batch: npt.ArrayLike, context_tokens: npt.ArrayLike, input_tokens: npt.ArrayLike) -> Sources:
+        """Return which backend gives steps and prefills: this one, whatever the load (see SpeedBackend)."""
+        return Sources(*(np.full(self.rows, ROOFLINE) for _ in Sources._fields))
 
     def decode_step_seconds(self, batch: npt.ArrayLike, context_tokens: npt.ArrayLike) -> Array:
         """Return the seconds of one decode step, which is the time between two tokens of one request.

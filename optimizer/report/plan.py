@@ -22,6 +22,7 @@ from optimizer.report.text import (
     milliseconds,
     packed,
     share,
+    sources_words,
     speed_basis,
 )
 from optimizer.rules import get_rule
@@ -51,6 +52,7 @@ def print_plan(plan: Plan, *, explain: bool = False, console: Console | None = N
         if explain:
             _print_ladder(out, plan)
     _print_ruled_out(out, plan)
+    _print_speed_sources(out, plan)
     _print_prices(out, plan)
 
 
@@ -148,6 +150,8 @@ def _print_performance(out: Console, plan: Plan) -> None:
     out.print(f"One decode step at {in_flight:.1f} requests in flight per replica, ms: {step}.")
     out.print(speed_basis(performance.basis, performance.error_band))
     _print_calibration(out, plan)
+    if said := sources_words(performance.decode_from, performance.prefill_from):
+        out.print(said)
 
 
 def _print_calibration(out: Console, plan: Plan) -> None:
@@ -293,6 +297,21 @@ def _print_ruled_out(out: Console, plan: Plan) -> None:
     table = make_table(("rule", "left"), ("count", "right"), ("what it asks", "left"))
     for name, amount in plan.ruled_out.items():
         table.add_row(name, f"{amount:,}", get_rule(name).meaning)
+    out.print(table)
+
+
+def _print_speed_sources(out: Console, plan: Plan) -> None:
+    """Print which backend has figures of how many candidates, where another one than our own was asked for."""
+    speed = plan.speed
+    if speed.backend == "roofline" and speed.table is None:
+        return
+    heading(out, "Where speed figures come from" + (f" ({speed.backend})" if speed.backend != "roofline" else ""))
+    table = make_table(("candidates", "right"), ("figures of their replica", "left"))
+    names = {"roofline": "our own model", "table": f"your table {speed.table}"}
+    for name, amount in speed.candidates.items():
+        table.add_row(f"{amount:,}", names.get(name, name))
+    for reason, amount in speed.not_covered.items():
+        table.add_row(f"{amount:,}", f"- not by aiconfigurator: {reason}")
     out.print(table)
 
 

@@ -18,6 +18,7 @@ from optimizer.report.text import (
     make_console,
     make_table,
     milliseconds,
+    sources_words,
     speed_basis,
 )
 from optimizer.wording import split_words
@@ -155,6 +156,8 @@ def print_speed(found: Speed, console: Console | None = None) -> None:
     out.print(speed_basis(found.basis, found.error_band))
     if found.calibration is not None:
         out.print(calibration_words(found.calibration))
+    if said := sources_words(found.decode_from, found.prefill_from):
+        out.print(said)
     _print_warnings(out, found)
     if not found.fits:
         out.print(

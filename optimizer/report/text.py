@@ -126,6 +126,18 @@ def speed_basis(basis: str, error_band: float | None) -> str:
     words = {
         "fitted": "Speed figures are fitted to measured runs of this GPU family",
         "borrowed": "Speed figures are borrowed from a similar GPU family: no run on this one was measured",
+        "aiconfigurator": "Decode steps are sums of operators that NVIDIA timed (aiconfigurator)",
+        "table": "Decode steps are interpolated in your measured table; intervals are those of our own model",
     }
     band = f"; expect TPOT to be off by {error_band:.0%} on average" if error_band is not None else ""
     return f"{words.get(basis, f'Speed figures are {basis}')}{band}."
+
+
+def sources_words(decode_from: str, prefill_from: str) -> str:
+    """Say where decode steps and prefills come from; empty where both are our own model's."""
+    if decode_from == prefill_from == "roofline":
+        return ""
+    names = {"roofline": "our own model", "table": "your measured table"}
+    decode, prefill = (names.get(name, name) for name in (decode_from, prefill_from))
+    shares = "the causes of a step are shares as our own model sees them"
+    return f"Decode steps come from {decode}, prefills from {prefill}; {shares}."

@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict
 
 from optimizer.calibration_used import calibration_used
 from optimizer.errors import QuestionError
+from optimizer.performance.backends.protocol import ROOFLINE
 from optimizer.plan import Calibration
+from optimizer.scenario import SpeedSource
 from optimizer.validate.speed_predict import QUANTITIES, predict_table
-from optimizer.validate.speed_rows import BURST, contradicted, read_runs, runs_to_predict, unpredictable
+from optimizer.validate.speed_rows import BURST, CLOSED, contradicted, read_runs, runs_to_predict, unpredictable
 
 GROUPS = ("scenario", "gpu", "engine", "model")
 
@@ -57,6 +59,8 @@ class SpeedValidation(_Part):
         overall: errors of all judged runs but bursts, whose TTFT is all queueing; `groups` has those apart.
         not_judged: {why: runs}.
         calibration: the user's own, where predictions rest on one.
+        performance: the backend asked for; `groups` then has closed loops by the backend that answered,
+            and our own model (roofline) on the very same runs.
     """
 
     file: str
@@ -66,17 +70,24 @@ class SpeedValidation(_Part):
     groups: tuple[Group, ...]
     not_judged: dict[str, int]
     calibration: Calibration | None = None
+    performance: str = ROOFLINE
 
 
-def validate_speed(path: Path) -> tuple[SpeedValidation, pd.DataFrame]:
+def validate_speed(path: Path, performance: SpeedSource | None = None) -> tuple[SpeedValidation, pd.DataFrame]:
     """Predict each run of a file, and compare; returns the summary, and the input's rows with predictions added.
+
+    Args:
+        path: the file of runs.
+        performance: where speed figures come from; our own model when not given.
 
     Raises:
         QuestionError: the file is none of runs.
     """
     table = read_runs(path)
     reason = unpredictable(table)
-    predicted = predict_table(runs_to_predict(table[reason == ""])) if (reason == "").any() else pd.DataFrame()
+    asked = performance or SpeedSource()
+    rows = runs_to_predict(table[reason == ""]) if (reason == "").any() else pd.DataFrame()
+    predicted = pd.DataFrame() if rows.empty else predict_table(rows, asked)
     measured = table[list(QUANTITIES)].where(table[list(QUANTITIES)] > 0)
     reason = reason.where((reason != "") | measured.notna().any(axis=1), "nothing measured")
     reason = reason.where((reason != "") | ~contradicted(table), "TPOT far below that of fewer requests on its layout")
@@ -92,11 +103,27 @@ def validate_speed(path: Path) -> tuple[SpeedValidation, pd.DataFrame]:
             Group(by=by, name=str(name), errors=_errors(part))
             for by in GROUPS
             for name, part in judged.groupby(by, dropna=False)
-        ),
+        )
+        + _by_backend(asked, rows, table, judged),
         calibration=calibration_used(),
         not_judged={str(text): int(count) for text, count in reason[reason != ""].value_counts().items()},
+        performance=asked.backend,
     )
     return found, result
+
+
+def _by_backend(asked: SpeedSource, rows: pd.DataFrame, table: pd.DataFrame, judged: pd.DataFrame) -> tuple[Group, ...]:
+    """Return closed loops by the backend that answered, and our own model on the same runs."""
+    loops = judged[judged["scenario"] == CLOSED]
+    if asked == SpeedSource() or loops.empty:
+        return ()
+    ours = table.join(predict_table(rows.loc[loops.index]))
+    found = []
+    for name, part in loops.groupby("answered_by"):
+        found.append(Group(by="answered_by", name=f"{name}, closed loops", errors=_errors(part)))
+        if name != ROOFLINE:
+            found.append(Group(by="answered_by", name=f"{ROOFLINE}, the same", errors=_errors(ours.loc[part.index])))
+    return tuple(found)
 
 
 def write_predicted(result: pd.DataFrame, out: Path) -> None:

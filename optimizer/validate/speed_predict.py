@@ -11,11 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from catalogs.models import load_model
+from optimizer.performance.backends.choose import speed_backend
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.calibration.observations import FULL_LOAD, STATIC
 from optimizer.performance.calibration.solver import predict_runs
 from optimizer.performance.efficiency import Efficiencies
 from optimizer.performance.operating_point import predict_open_loop
-from optimizer.performance.speed import SpeedModel
+from optimizer.scenario import SpeedSource
 from optimizer.validate.speed_rows import BURST, CLOSED, OPEN
 
 Array = npt.NDArray[np.float64]
@@ -25,22 +27,33 @@ STARTING_AND_ENDING = 0.75  # of the rate that arrives: what runs with a slow st
 BURST_REQUESTS = 1000.0  # prompts that offline benchmarks send at once unless told otherwise
 
 
-def predict_table(rows: pd.DataFrame, efficiencies: Efficiencies | None = None) -> pd.DataFrame:
+def predict_table(
+    rows: pd.DataFrame, performance: SpeedSource | None = None, *, efficiencies: Efficiencies | None = None
+) -> pd.DataFrame:
     """Return `predicted_*` of each run, with `_low` and `_high`; throughput is of the whole deployment.
+
+    `answered_by` names the backend that decode steps at the run's requests come from.
 
     Args:
         rows: runs as `runs_to_predict` returns them.
+        performance: where speed figures come from; our own model when not given.
         efficiencies: coefficients to use instead of those that all predictions use.
     """
+    asked = performance or SpeedSource()
     names = [f"predicted_{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high")]
     found = pd.DataFrame(np.nan, index=rows.index, columns=names)
+    answered = np.full(len(rows), "", dtype=object)
     for model, at in rows.groupby("model").indices.items():
         part = rows.iloc[at]
-        found.iloc[at] = _predict(SpeedModel(load_model(str(model)), part, efficiencies=efficiencies), part)
-    return found
+        speed = speed_backend(load_model(str(model)), part, asked, efficiencies=efficiencies)
+        running = part[["batch", "slots"]].min(axis=1).to_numpy(dtype=np.float64)
+        found.iloc[at] = _predict(speed, part)
+        context = (part["input_tokens"] + part["output_tokens"] / 2.0).to_numpy()
+        answered[at] = speed.sources(running, context, part["input_tokens"].to_numpy()).decode
+    return found.assign(answered_by=answered)
 
 
-def _predict(speed: SpeedModel, part: pd.DataFrame) -> Array:
+def _predict(speed: SpeedBackend, part: pd.DataFrame) -> Array:
     batch, slots = (part[name].to_numpy(dtype=np.float64) for name in ("batch", "slots"))
     outputs = part["output_tokens"].to_numpy(dtype=np.float64)
     scenario = part["scenario"].to_numpy()
@@ -71,7 +84,7 @@ def _predict(speed: SpeedModel, part: pd.DataFrame) -> Array:
     return np.column_stack(columns)
 
 
-def _band(speed: SpeedModel, quantity: str, batch: Array, scenario: npt.NDArray[np.object_]) -> tuple[Array, Array]:
+def _band(speed: SpeedBackend, quantity: str, batch: Array, scenario: npt.NDArray[np.object_]) -> tuple[Array, Array]:
     low, high = np.ones(speed.rows), np.ones(speed.rows)
     regimes: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("loop", (CLOSED, OPEN, BURST)),

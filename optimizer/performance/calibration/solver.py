@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from catalogs.models import load_model
+from optimizer.performance.backends.protocol import SpeedBackend
 from optimizer.performance.calibration.levels import NAMES, SHARES, Design
 from optimizer.performance.calibration.observations import FULL_LOAD, STATIC
 from optimizer.performance.efficiency import CAP_SHARPNESS, Efficiencies, Routing, below_cap
@@ -30,7 +31,7 @@ LARGEST_PULL = 2.0  # residuals beyond this many times NOISE pull no harder
 TARGETS = ("tpot", "ttft", "e2e")
 
 
-def predict_runs(speed: SpeedModel, part: pd.DataFrame) -> Array:
+def predict_runs(speed: SpeedBackend, part: pd.DataFrame) -> Array:
     """Return predicted (TPOT, TTFT, end-to-end) seconds of runs on the replicas of a speed model.
 
     Args:

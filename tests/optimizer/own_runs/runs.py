@@ -35,7 +35,7 @@ def measured_on(machine: Efficiencies, loads: Sequence[Load], path: Path, model:
         for requests, inputs, outputs in loads
     ]
     path.write_text("\n".join([HEAD, *rows]) + "\n", encoding="utf-8")
-    found = predict_table(runs_to_predict(read_runs(path)), machine)
+    found = predict_table(runs_to_predict(read_runs(path)), efficiencies=machine)
     figures = [",".join(repr(float(row[f"predicted_{name}"])) for name in QUANTITIES) for _, row in found.iterrows()]
     filled = [row.removesuffix(",,") + figure for row, figure in zip(rows, figures, strict=True)]
     path.write_text("\n".join([HEAD, *filled]) + "\n", encoding="utf-8")
@@ -45,7 +45,7 @@ def measured_on(machine: Efficiencies, loads: Sequence[Load], path: Path, model:
 def off_by(path: Path, efficiencies: Efficiencies, quantity: str = "tpot_ms") -> pd.Series:
     """How far off predictions of a file's runs are, as a share of what was measured."""
     table = read_runs(path)
-    found = predict_table(runs_to_predict(table), efficiencies)
+    found = predict_table(runs_to_predict(table), efficiencies=efficiencies)
     return (found[f"predicted_{quantity}"] / table[quantity] - 1.0).abs()
 
 
