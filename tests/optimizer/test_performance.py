@@ -171,7 +171,9 @@ def test_without_the_package_one_line_says_how_to_install_it(
     ran = run(*command, "--performance", "aiconfigurator")
 
     assert (ran.code, ran.out) == (2, "")
-    expected = "--performance aiconfigurator needs the package aiconfigurator: pip install 'shardwise[aiconfigurator]'"
+    expected = (
+        "--performance aiconfigurator and auto need the package aiconfigurator: pip install 'shardwise[aiconfigurator]'"
+    )
     assert ran.err == f"shardwise: {expected}\n"
 
 

@@ -175,7 +175,11 @@ def test_overhead_and_headroom_are_shares_below_one(path: str, value: Any) -> No
         ("workload", None, "got nothing"),
         ("targets", "fast", "targets: expected a mapping of fields (at, ttft_ms, tpot_ms, e2e_ms, confidence)"),
         ("target", {}, "target: is not a field; did you mean targets?"),
-        ("xyz", 1, "xyz: is not a field (known: model, description, workload, targets, limits, memory, prices)"),
+        (
+            "xyz",
+            1,
+            "xyz: is not a field (known: model, description, workload, targets, limits, memory, prices, performance)",
+        ),
         ("workload.input_token", 3, "workload.input_token: is not a field; did you mean input_tokens?"),
         ("targets.ttft", 3, "targets.ttft: is not a field; did you mean ttft_ms?"),
         ("limits.gpus", ["H100-SMX-80GB"], "Unknown GPU 'H100-SMX-80GB'. Did you mean H100-SXM-80GB"),

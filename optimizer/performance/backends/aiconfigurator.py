@@ -169,9 +169,9 @@ class Installed:
         try:
             self.version = metadata.version(PACKAGE)
         except metadata.PackageNotFoundError:
-            raise QuestionError(f"--performance {NAME} needs the package {NAME}: {INSTALL}") from None
+            raise QuestionError(f"--performance {NAME} and auto need the package {NAME}: {INSTALL}") from None
         if not self.version.startswith(f"{SUPPORTED}."):
-            raise QuestionError(f"--performance {NAME} needs {NAME} {SUPPORTED}, got {self.version}: {INSTALL}")
+            raise QuestionError(f"--performance {NAME} and auto need {NAME} {SUPPORTED}, got {self.version}: {INSTALL}")
         # It logs each table that it reads as a warning.
         logging.getLogger("aiconfigurator_core").setLevel(logging.CRITICAL)
         self._models: dict[str, ModelSpec] | None = None

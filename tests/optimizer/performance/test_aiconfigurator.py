@@ -205,7 +205,7 @@ def test_auto_asks_only_for_what_our_calibration_had_no_run_of(
 def test_without_the_package_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiconfigurator, "PACKAGE", "no-such-package-at-all")
 
-    with pytest.raises(QuestionError, match=r"needs the package .*pip install 'shardwise\[aiconfigurator\]'"):
+    with pytest.raises(QuestionError, match=r"need the package .*pip install 'shardwise\[aiconfigurator\]'"):
         Installed()
 
 
