@@ -21,6 +21,7 @@ from optimizer.performance.simulator import Requests, Simulation, simulate
 from optimizer.plan import Calibration, Layout, Performance, Plan
 from optimizer.scenario import Scenario, SpeedSource, build_scenario
 from optimizer.trace import Trace, read_trace
+from optimizer.user_files import read_bounded
 
 Array = npt.NDArray[np.float64]
 
@@ -121,13 +122,7 @@ def read_plan(path: Path) -> Plan:
     Raises:
         QuestionError: the file cannot be read or is no plan.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise QuestionError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(data) > MAX_BYTES:
-        raise QuestionError(f"{path}: is larger than {MAX_BYTES:,} bytes; expected what `solve --json` prints")
+    data = read_bounded(path, MAX_BYTES, "what `solve --json` prints")
     try:
         return Plan.model_validate_json(data)
     except ValidationError as error:

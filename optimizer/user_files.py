@@ -1,10 +1,12 @@
-"""The user's own files: the folder where they live, and writing them whole or not at all."""
+"""The user's own files: the folder where they live, reading them bounded, and writing them whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from pathlib import Path
+
+from optimizer.errors import QuestionError
 
 FOLDER_VARIABLE = "SHARDWISE_DATA_DIR"
 
@@ -19,7 +21,23 @@ def user_data_folder() -> Path:
     return user_data_path("shardwise", appauthor=False)
 
 
-def write_whole(path: Path, text: str) -> None:
+def read_bounded(path: Path, most: int, expected: str) -> bytes:
+    """Read a file of at most so many bytes: it may be a device or a pipe.
+
+    Raises:
+        QuestionError: it cannot be read, or is larger.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise QuestionError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(data) > most:
+        raise QuestionError(f"{path}: is larger than {most:,} bytes; expected {expected}")
+    return data
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that a reader, or a crash, finds the old one or the new one; folders are made.
 
     Raises:
@@ -28,8 +46,8 @@ def write_whole(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)

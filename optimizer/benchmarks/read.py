@@ -13,6 +13,7 @@ from typing import Any
 from optimizer.benchmarks import perf_export, runs_csv, vllm_bench
 from optimizer.benchmarks.run import Run
 from optimizer.errors import QuestionError
+from optimizer.user_files import read_bounded
 
 MAX_BYTES = 200_000_000
 FORMATS = (vllm_bench.NAME, perf_export.GENAI_PERF, perf_export.AIPERF, runs_csv.NAME)
@@ -41,24 +42,13 @@ def read_benchmark(path: Path, form: str | None = None) -> Benchmark:
     Raises:
         QuestionError: the file cannot be read, is in none of the formats, or a value is wrong.
     """
-    data = _bytes(path)
+    data = read_bounded(path, MAX_BYTES, "the summary that a benchmark writes")
     try:
         content = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise QuestionError(f"{path}: is not text in UTF-8; {ACCEPTED}") from None
     found, runs = _read(content, path, form)
     return Benchmark(found, hashlib.sha256(data).hexdigest(), runs)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise QuestionError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(data) > MAX_BYTES:
-        raise QuestionError(f"{path}: is larger than {MAX_BYTES:,} bytes; expected the summary that a benchmark writes")
-    return data
 
 
 def _read(content: str, path: Path, form: str | None) -> tuple[str, tuple[Run, ...]]:

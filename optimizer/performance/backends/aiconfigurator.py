@@ -8,10 +8,9 @@ the user's cache folder. Nothing is ever fetched: models are the package's own, 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
-import os
-import tempfile
 import zipfile
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -35,6 +34,7 @@ from optimizer.performance.backends.protocol import Array, Index, SpeedBackend
 from optimizer.performance.backends.tabled import NONE, Tables
 from optimizer.performance.bands import Bands
 from optimizer.performance.efficiency import DEFAULT_ENGINE
+from optimizer.user_files import write_whole
 
 Bools = npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.object_]
@@ -442,14 +442,12 @@ def _load(file: Path) -> dict[Setting, Raw]:
 
 def _write(file: Path, figures: Mapping[Setting, Raw]) -> None:
     """Keep figures whole or not at all; where they cannot be kept they are worked out again."""
-    settings = json.dumps([asdict(setting) for setting in figures])
+    content = io.BytesIO()
+    np.savez(
+        content,
+        settings=np.array(json.dumps([asdict(setting) for setting in figures])),
+        steps=np.array([raw.steps for raw in figures.values()]),
+        prefills=np.array([raw.prefills for raw in figures.values()]),
+    )
     with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:
-            np.savez(
-                part,
-                settings=np.array(settings),
-                steps=np.array([raw.steps for raw in figures.values()]),
-                prefills=np.array([raw.prefills for raw in figures.values()]),
-            )
-        os.replace(part.name, file)
+        write_whole(file, content.getvalue())
