@@ -13,6 +13,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from optimizer.cli_options import (
+    BENCHMARK,
+    KEPT,
+    OUTPUT,
+    PRICES,
+    TARGETS,
+    AsOf,
+    AttentionDp,
+    Csv,
+    Engine,
+    Ep,
+    GpuName,
+    Headroom,
+    Json,
+    KvCache,
+    Match,
+    Model,
+    NoCalibration,
+    OffersFile,
+    OfGpu,
+    OfProvider,
+    OutCsv,
+    Overhead,
+    Performance,
+    PerformanceTable,
+    Policy,
+    Pp,
+    Text,
+    Texts,
+    Tp,
+    Utilization,
+    Weights,
+    limit,
+    option,
+    server,
+    target,
+    traffic,
+)
 from optimizer.version import __version__
 
 if TYPE_CHECKING:
@@ -40,134 +78,6 @@ app.add_typer(catalog_app, name="catalog")
 validate_app = typer.Typer(help="Compare predictions with what was measured.", no_args_is_help=True)
 app.add_typer(validate_app, name="validate")
 
-TRAFFIC, TARGETS, LIMITS, MEMORY, SPEED, PRICES, OUTPUT = (
-    "Traffic",
-    "Latency targets (means; --at for a percentile)",
-    "What is allowed (repeat a flag, or join values by commas)",
-    "Memory",
-    "Speed figures",
-    "Prices",
-    "Output",
-)
-
-
-def _option(
-    *names: str,
-    help: str,  # noqa: A002  typer's own word
-    metavar: str = "",
-    default: str | None = None,
-    panel: str | None = None,
-) -> Any:
-    """Describe a flag. Values are checked where the question is built, so that flags and files get the same answers.
-
-    Args:
-        names: the flag as it is typed.
-        help: what it says.
-        metavar: what stands for its value; nothing for a switch.
-        default: what it is when not given, for the help text.
-        panel: the heading that it stands under.
-    """
-    said = f"{help} Default: {default}." if default else help
-    return typer.Option(*names, help=said, metavar=metavar, show_default=False, rich_help_panel=panel)
-
-
-Text = str | None
-Texts = list[str] | None
-Json = Annotated[bool, _option("--json", help="Print JSON instead of tables.", panel=OUTPUT)]
-
-
-def _without_calibration(off: bool) -> None:
-    if off:
-        os.environ["SHARDWISE_CALIBRATION"] = "off"
-
-
-NoCalibration = Annotated[
-    bool,
-    typer.Option(
-        "--no-calibration",
-        callback=_without_calibration,
-        help="Leave your own calibration out (see `shardwise calibrate`).",
-        show_default=False,
-        rich_help_panel=OUTPUT,
-    ),
-]
-Csv = Annotated[bool, _option("--csv", help="Print CSV instead of a table.", panel=OUTPUT)]
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A bundled model's Hub name, a config.json, or its folder.")
-]
-GpuName = Annotated[str, _option("--gpu", help="GPU type, as in `shardwise catalog gpus`.", metavar="NAME")]
-Tp = Annotated[Text, _option("--tp", help="Tensor parallel size.", metavar="N", default="1")]
-Pp = Annotated[Text, _option("--pp", help="Pipeline stages.", metavar="N", default="1")]
-Ep = Annotated[Text, _option("--ep", help="Expert parallel size: 1, or all GPUs of a stage.", metavar="N", default="1")]
-AttentionDp = Annotated[Text, _option("--attention-dp", help="Attention-DP ranks.", metavar="N", default="1")]
-Weights = Annotated[
-    Text,
-    _option("--weights", help="bf16, fp8, int8, int4 and so on.", metavar="FORMAT", default="the checkpoint's own"),
-]
-KvCache = Annotated[
-    Text, _option("--kv-cache", help="bf16, fp16, fp8.", metavar="DTYPE", default="the checkpoint's own")
-]
-Policy = Annotated[
-    Text,
-    _option("--memory-policy", help="framework or engine.", metavar="NAME", default="framework", panel=MEMORY),
-]
-Headroom = Annotated[
-    Text,
-    _option("--headroom", help="framework: share of memory kept free.", metavar="SHARE", default="0.20", panel=MEMORY),
-]
-Overhead = Annotated[
-    Text,
-    _option("--overhead", help="framework: added to weights and KV.", metavar="SHARE", default="0.15", panel=MEMORY),
-]
-Utilization = Annotated[
-    Text,
-    _option(
-        "--gpu-memory-utilization", help="engine: its memory fraction.", metavar="SHARE", default="0.90", panel=MEMORY
-    ),
-]
-Engine = Annotated[
-    Text,
-    _option(
-        "--engine", help="engine: vllm, sglang or trtllm, or of a version as in vllm@0.19.", metavar="NAME",
-        default="vllm", panel=MEMORY,
-    ),
-]  # fmt: skip
-OutCsv = Annotated[
-    Path | None,
-    _option("--out", help="Write the rows with the predictions added.", metavar="OUT.csv", panel=OUTPUT),
-]
-OffersFile = Annotated[
-    list[Path] | None, _option("--offers-file", help="CSV of your own offers.", metavar="FILE", panel=PRICES)
-]
-AsOf = Annotated[
-    Text, _option("--as-of", help="Day whose prices count.", metavar="DATE", default="newest", panel=PRICES)
-]
-
-
-Performance = Annotated[
-    Text,
-    _option(
-        "--performance", help="roofline, aiconfigurator or auto (SHARDWISE_PERFORMANCE).", metavar="BACKEND",
-        default="roofline", panel=SPEED,
-    ),
-]  # fmt: skip
-PerformanceTable = Annotated[
-    Path | None,
-    _option("--performance-table", help="CSV of your own measured steps; it comes first.", metavar="FILE", panel=SPEED),
-]
-
-
-def _traffic(name: str, help: str, metavar: str = "N", default: str | None = None) -> Any:  # noqa: A002
-    return _option(name, help=help, metavar=metavar, default=default, panel=TRAFFIC)
-
-
-def _target(name: str, help: str) -> Any:  # noqa: A002
-    return _option(name, help=help, metavar="MS", panel=TARGETS)
-
-
-def _limit(name: str, help: str, metavar: str = "NAME", default: str | None = None) -> Any:  # noqa: A002
-    return _option(name, help=help, metavar=metavar, default=default, panel=LIMITS)
-
 
 def _version(show: bool) -> None:
     if show:
@@ -189,31 +99,31 @@ def solve(
     question: Annotated[
         str, typer.Argument(metavar="SCENARIO.yaml|MODEL", help="A scenario file, or a model with the flags below.")
     ],
-    input_tokens: Annotated[Text, _traffic("--input-tokens", "Mean prompt length.")] = None,
-    output_tokens: Annotated[Text, _traffic("--output-tokens", "Mean answer length.")] = None,
-    request_rate: Annotated[Text, _traffic("--request-rate", "Requests per second.", "RATE")] = None,
-    concurrency: Annotated[Text, _traffic("--concurrency", "Requests always in flight.")] = None,
+    input_tokens: Annotated[Text, traffic("--input-tokens", "Mean prompt length.")] = None,
+    output_tokens: Annotated[Text, traffic("--output-tokens", "Mean answer length.")] = None,
+    request_rate: Annotated[Text, traffic("--request-rate", "Requests per second.", "RATE")] = None,
+    concurrency: Annotated[Text, traffic("--concurrency", "Requests always in flight.")] = None,
     output_tokens_per_second: Annotated[
-        Text, _traffic("--output-tokens-per-second", "Offline: what is to be produced.", "RATE")
+        Text, traffic("--output-tokens-per-second", "Offline: what is to be produced.", "RATE")
     ] = None,
     context: Annotated[
-        Text, _traffic("--context", "Longest context to keep memory for.", default="input + output")
+        Text, traffic("--context", "Longest context to keep memory for.", default="input + output")
     ] = None,
     burstiness: Annotated[
-        Text, _traffic("--burstiness", "Squared variation of the times between arrivals: 1 Poisson.", "CV2", "1")
+        Text, traffic("--burstiness", "Squared variation of the times between arrivals: 1 Poisson.", "CV2", "1")
     ] = None,
-    input_cv: Annotated[Text, _traffic("--input-cv", "Variation of prompt lengths; chat is near 1.", "CV", "0")] = None,
-    output_cv: Annotated[Text, _traffic("--output-cv", "Variation of answer lengths.", "CV", "0")] = None,
+    input_cv: Annotated[Text, traffic("--input-cv", "Variation of prompt lengths; chat is near 1.", "CV", "0")] = None,
+    output_cv: Annotated[Text, traffic("--output-cv", "Variation of answer lengths.", "CV", "0")] = None,
     at: Annotated[
         Text,
-        _option("--at", help="mean, p50, p90, p95, p99.", metavar="LEVEL", default="mean", panel=TARGETS),
+        option("--at", help="mean, p50, p90, p95, p99.", metavar="LEVEL", default="mean", panel=TARGETS),
     ] = None,
-    ttft_ms: Annotated[Text, _target("--ttft-ms", "Time to first token.")] = None,
-    tpot_ms: Annotated[Text, _target("--tpot-ms", "Time per output token.")] = None,
-    e2e_ms: Annotated[Text, _target("--e2e-ms", "Arrival to last token.")] = None,
+    ttft_ms: Annotated[Text, target("--ttft-ms", "Time to first token.")] = None,
+    tpot_ms: Annotated[Text, target("--tpot-ms", "Time per output token.")] = None,
+    e2e_ms: Annotated[Text, target("--e2e-ms", "Arrival to last token.")] = None,
     confidence: Annotated[
         Text,
-        _option(
+        option(
             "--confidence",
             help="Probability with which each target has to hold, as in 0.9.",
             metavar="SHARE",
@@ -221,42 +131,42 @@ def solve(
             panel=TARGETS,
         ),
     ] = None,
-    gpu: Annotated[Texts, _limit("--gpu", "Only these GPU types.")] = None,
-    exclude_gpu: Annotated[Texts, _limit("--exclude-gpu", "Never these GPU types.")] = None,
-    provider: Annotated[Texts, _limit("--provider", "Only these providers.")] = None,
-    exclude_provider: Annotated[Texts, _limit("--exclude-provider", "Never these providers.")] = None,
+    gpu: Annotated[Texts, limit("--gpu", "Only these GPU types.")] = None,
+    exclude_gpu: Annotated[Texts, limit("--exclude-gpu", "Never these GPU types.")] = None,
+    provider: Annotated[Texts, limit("--provider", "Only these providers.")] = None,
+    exclude_provider: Annotated[Texts, limit("--exclude-provider", "Never these providers.")] = None,
     provider_kind: Annotated[
         Texts,
-        _limit("--provider-kind", "hyperscaler, gpu-cloud, marketplace, own, any.", "KIND", "all but marketplace"),
+        limit("--provider-kind", "hyperscaler, gpu-cloud, marketplace, own, any.", "KIND", "all but marketplace"),
     ] = None,
-    region: Annotated[Texts, _limit("--region", "Only these regions.")] = None,
-    instance_type: Annotated[Texts, _limit("--instance-type", "Only these instance types.")] = None,
+    region: Annotated[Texts, limit("--region", "Only these regions.")] = None,
+    instance_type: Annotated[Texts, limit("--instance-type", "Only these instance types.")] = None,
     term: Annotated[
-        Texts, _limit("--term", "on-demand, spot, reserved-1y, reserved-3y, any.", "TERM", "on-demand")
+        Texts, limit("--term", "on-demand, spot, reserved-1y, reserved-3y, any.", "TERM", "on-demand")
     ] = None,
     weights: Annotated[
-        Texts, _limit("--weights", "checkpoint, bf16, fp8, int8, int4, ..., any.", "FORMAT", "checkpoint")
+        Texts, limit("--weights", "checkpoint, bf16, fp8, int8, int4, ..., any.", "FORMAT", "checkpoint")
     ] = None,
-    kv_cache: Annotated[Texts, _limit("--kv-cache", "auto, bf16, fp16, fp8, any.", "DTYPE", "auto")] = None,
-    tp: Annotated[Texts, _limit("--tp", "Tensor parallel sizes.", "N")] = None,
-    pp: Annotated[Texts, _limit("--pp", "Numbers of pipeline stages.", "N")] = None,
-    ep: Annotated[Texts, _limit("--ep", "Expert parallel sizes.", "N")] = None,
-    attention_dp: Annotated[Texts, _limit("--attention-dp", "Attention-DP sizes.", "N")] = None,
-    replicas: Annotated[Texts, _limit("--replicas", "Numbers of replicas.", "N")] = None,
-    max_gpus: Annotated[Text, _limit("--max-gpus", "Most GPUs rented.", "N")] = None,
-    max_nodes: Annotated[Text, _limit("--max-nodes", "Most nodes rented.", "N")] = None,
+    kv_cache: Annotated[Texts, limit("--kv-cache", "auto, bf16, fp16, fp8, any.", "DTYPE", "auto")] = None,
+    tp: Annotated[Texts, limit("--tp", "Tensor parallel sizes.", "N")] = None,
+    pp: Annotated[Texts, limit("--pp", "Numbers of pipeline stages.", "N")] = None,
+    ep: Annotated[Texts, limit("--ep", "Expert parallel sizes.", "N")] = None,
+    attention_dp: Annotated[Texts, limit("--attention-dp", "Attention-DP sizes.", "N")] = None,
+    replicas: Annotated[Texts, limit("--replicas", "Numbers of replicas.", "N")] = None,
+    max_gpus: Annotated[Text, limit("--max-gpus", "Most GPUs rented.", "N")] = None,
+    max_nodes: Annotated[Text, limit("--max-nodes", "Most nodes rented.", "N")] = None,
     budget_usd_per_hour: Annotated[
-        Text, _limit("--budget-usd-per-hour", "Most that the layout may cost.", "USD")
+        Text, limit("--budget-usd-per-hour", "Most that the layout may cost.", "USD")
     ] = None,
     tp_across_nodes: Annotated[
-        bool | None, _limit("--tp-across-nodes", "Let a tensor parallel group cross nodes, at its cost.", "")
+        bool | None, limit("--tp-across-nodes", "Let a tensor parallel group cross nodes, at its cost.", "")
     ] = None,
     max_concurrency: Annotated[
-        Text, _limit("--max-concurrency", "Most requests a replica runs at once.", "N", "512")
+        Text, limit("--max-concurrency", "Most requests a replica runs at once.", "N", "512")
     ] = None,
     max_utilization: Annotated[
         Text,
-        _limit("--max-utilization", "Share of capacity the traffic may use.", "SHARE", "0.85 of a rate, else 1"),
+        limit("--max-utilization", "Share of capacity the traffic may use.", "SHARE", "0.85 of a rate, else 1"),
     ] = None,
     memory_policy: Policy = None,
     headroom: Headroom = None,
@@ -267,17 +177,17 @@ def solve(
     performance_table: PerformanceTable = None,
     as_of: AsOf = None,
     max_price_age_days: Annotated[
-        Text, _option("--max-price-age-days", help="Refuse prices older than this.", metavar="N", panel=PRICES)
+        Text, option("--max-price-age-days", help="Refuse prices older than this.", metavar="N", panel=PRICES)
     ] = None,
     discount: Annotated[
         Texts,
-        _option("--discount", help="Your own discount, as in aws=20.", metavar="[NAME=]PERCENT", panel=PRICES),
+        option("--discount", help="Your own discount, as in aws=20.", metavar="[NAME=]PERCENT", panel=PRICES),
     ] = None,
     offers_file: OffersFile = None,
-    explain: Annotated[bool, _option("--explain", help="Show the reasoning, step by step.", panel=OUTPUT)] = False,
+    explain: Annotated[bool, option("--explain", help="Show the reasoning, step by step.", panel=OUTPUT)] = False,
     time_limit: Annotated[
         Text,
-        _option("--time-limit", help="Most time for the solver.", metavar="SECONDS", default="20", panel=OUTPUT),
+        option("--time-limit", help="Most time for the solver.", metavar="SECONDS", default="20", panel=OUTPUT),
     ] = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
@@ -313,9 +223,9 @@ def fit(
     weights: Weights = None,
     kv_cache: KvCache = None,
     context: Annotated[
-        Text, _option("--context", help="Tokens kept for each request.", metavar="N", default="8192")
+        Text, option("--context", help="Tokens kept for each request.", metavar="N", default="8192")
     ] = None,
-    concurrency: Annotated[Text, _option("--concurrency", help="Requests at once.", metavar="N", default="1")] = None,
+    concurrency: Annotated[Text, option("--concurrency", help="Requests at once.", metavar="N", default="1")] = None,
     memory_policy: Policy = None,
     headroom: Headroom = None,
     overhead: Overhead = None,
@@ -351,9 +261,9 @@ def fit(
 def predict(
     model: Model,
     gpu: GpuName,
-    concurrency: Annotated[str, _option("--concurrency", help="Requests always in flight.", metavar="N")],
-    input_tokens: Annotated[str, _option("--input-tokens", help="Prompt length.", metavar="N")],
-    output_tokens: Annotated[str, _option("--output-tokens", help="Answer length.", metavar="N")],
+    concurrency: Annotated[str, option("--concurrency", help="Requests always in flight.", metavar="N")],
+    input_tokens: Annotated[str, option("--input-tokens", help="Prompt length.", metavar="N")],
+    output_tokens: Annotated[str, option("--output-tokens", help="Answer length.", metavar="N")],
     tp: Tp = None,
     pp: Pp = None,
     ep: Ep = None,
@@ -391,12 +301,12 @@ def predict(
 def simulate(
     plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed.")],
     trace: Annotated[
-        str, _option("--trace", help="CSV of requests: arrival, input tokens, output tokens.", metavar="FILE")
+        str, option("--trace", help="CSV of requests: arrival, input tokens, output tokens.", metavar="FILE")
     ],
     speedup: Annotated[
-        Text, _option("--speedup", help="Let requests arrive so many times as fast.", metavar="X", default="1")
+        Text, option("--speedup", help="Let requests arrive so many times as fast.", metavar="X", default="1")
     ] = None,
-    limit: Annotated[Text, _option("--limit", help="Only the first requests.", metavar="N", default="all")] = None,
+    limit: Annotated[Text, option("--limit", help="Only the first requests.", metavar="N", default="all")] = None,
     performance: Performance = None,
     performance_table: PerformanceTable = None,
     no_calibration: NoCalibration = False,
@@ -418,13 +328,6 @@ def simulate(
         print_replay(found)
 
 
-BENCHMARK, SERVER, KEPT = "Benchmark", "The server, where the file does not say", "Runs that are kept"
-
-
-def _server(name: str, help: str, metavar: str = "N", default: str | None = None) -> Any:  # noqa: A002
-    return _option(name, help=help, metavar=metavar, default=default, panel=SERVER)
-
-
 @app.command(epilog=EPILOG)
 def calibrate(
     files: Annotated[
@@ -436,35 +339,35 @@ def calibrate(
         ),
     ] = None,
     model: Annotated[
-        Text, _server("--model", "A bundled model's Hub name, a config.json, or its folder.", "MODEL", "as in the file")
+        Text, server("--model", "A bundled model's Hub name, a config.json, or its folder.", "MODEL", "as in the file")
     ] = None,
-    gpu: Annotated[Text, _server("--gpu", "GPU type, as in `shardwise catalog gpus`.", "NAME")] = None,
-    tp: Annotated[Text, _server("--tp", "Tensor parallel size.")] = None,
-    pp: Annotated[Text, _server("--pp", "Pipeline stages.", default="1")] = None,
-    ep: Annotated[Text, _server("--ep", "Expert parallel size: 1, or all GPUs of a stage.", default="1")] = None,
-    attention_dp: Annotated[Text, _server("--attention-dp", "Attention-DP ranks.", default="1")] = None,
-    replicas: Annotated[Text, _server("--replicas", "Replicas that shared the requests.", default="1")] = None,
+    gpu: Annotated[Text, server("--gpu", "GPU type, as in `shardwise catalog gpus`.", "NAME")] = None,
+    tp: Annotated[Text, server("--tp", "Tensor parallel size.")] = None,
+    pp: Annotated[Text, server("--pp", "Pipeline stages.", default="1")] = None,
+    ep: Annotated[Text, server("--ep", "Expert parallel size: 1, or all GPUs of a stage.", default="1")] = None,
+    attention_dp: Annotated[Text, server("--attention-dp", "Attention-DP ranks.", default="1")] = None,
+    replicas: Annotated[Text, server("--replicas", "Replicas that shared the requests.", default="1")] = None,
     weights: Annotated[
-        Text, _server("--weights", "bf16, fp8, int8, int4 and so on.", "FORMAT", "the checkpoint's own")
+        Text, server("--weights", "bf16, fp8, int8, int4 and so on.", "FORMAT", "the checkpoint's own")
     ] = None,
-    kv_cache: Annotated[Text, _server("--kv-cache", "bf16, fp16, fp8.", "DTYPE", "the checkpoint's own")] = None,
-    engine: Annotated[Text, _server("--engine", "vllm, sglang or trtllm; vllm@0.19 for a version.", "NAME")] = None,
-    engine_version: Annotated[Text, _server("--engine-version", "As its makers write it.", "TEXT", "today's")] = None,
+    kv_cache: Annotated[Text, server("--kv-cache", "bf16, fp16, fp8.", "DTYPE", "the checkpoint's own")] = None,
+    engine: Annotated[Text, server("--engine", "vllm, sglang or trtllm; vllm@0.19 for a version.", "NAME")] = None,
+    engine_version: Annotated[Text, server("--engine-version", "As its makers write it.", "TEXT", "today's")] = None,
     concurrency: Annotated[
-        Text, _option("--concurrency", help="Requests always in flight.", metavar="N", panel=BENCHMARK)
+        Text, option("--concurrency", help="Requests always in flight.", metavar="N", panel=BENCHMARK)
     ] = None,
     request_rate: Annotated[
-        Text, _option("--request-rate", help="Requests per second.", metavar="RATE", panel=BENCHMARK)
+        Text, option("--request-rate", help="Requests per second.", metavar="RATE", panel=BENCHMARK)
     ] = None,
     input_tokens: Annotated[
-        Text, _option("--input-tokens", help="Mean prompt length.", metavar="N", panel=BENCHMARK)
+        Text, option("--input-tokens", help="Mean prompt length.", metavar="N", panel=BENCHMARK)
     ] = None,
     output_tokens: Annotated[
-        Text, _option("--output-tokens", help="Mean answer length.", metavar="N", panel=BENCHMARK)
+        Text, option("--output-tokens", help="Mean answer length.", metavar="N", panel=BENCHMARK)
     ] = None,
     form: Annotated[
         Text,
-        _option(
+        option(
             "--format",
             help="vllm-bench, genai-perf, aiperf, csv.",
             metavar="NAME",
@@ -473,15 +376,15 @@ def calibrate(
         ),
     ] = None,
     force: Annotated[
-        bool, _option("--force", help="Use runs that look wrong, too.", metavar="", panel=BENCHMARK)
+        bool, option("--force", help="Use runs that look wrong, too.", metavar="", panel=BENCHMARK)
     ] = False,
-    listed: Annotated[bool, _option("--list", help="Show the files whose runs are kept.", panel=KEPT)] = False,
-    refit: Annotated[bool, _option("--refit", help="Fit the kept runs anew.", panel=KEPT)] = False,
+    listed: Annotated[bool, option("--list", help="Show the files whose runs are kept.", panel=KEPT)] = False,
+    refit: Annotated[bool, option("--refit", help="Fit the kept runs anew.", panel=KEPT)] = False,
     remove: Annotated[
-        Text, _option("--remove", help="Forget the runs of one file, by its name or hash.", metavar="NAME", panel=KEPT)
+        Text, option("--remove", help="Forget the runs of one file, by its name or hash.", metavar="NAME", panel=KEPT)
     ] = None,
-    reset: Annotated[bool, _option("--reset", help="Forget all runs, and the calibration.", panel=KEPT)] = False,
-    dry_run: Annotated[bool, _option("--dry-run", help="Work everything out and write nothing.", panel=OUTPUT)] = False,
+    reset: Annotated[bool, option("--reset", help="Forget all runs, and the calibration.", panel=KEPT)] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="Work everything out and write nothing.", panel=OUTPUT)] = False,
     json: Json = False,
 ) -> None:
     """Calibrate predictions with your own benchmarks, on top of the bundled coefficients."""
@@ -536,11 +439,6 @@ def _replica(flags: ReplicaFlags) -> Replica:
     )
 
 
-Match = Annotated[Text, _option("--match", help="Only names that hold this text.", metavar="TEXT")]
-OfProvider = Annotated[Text, _option("--provider", help="Only this provider.", metavar="NAME")]
-OfGpu = Annotated[Text, _option("--gpu", help="Only this GPU type.", metavar="NAME")]
-
-
 @catalog_app.command("gpus")
 def catalog_gpus(match: Match = None, json: Json = False, csv: Csv = False) -> None:
     """List GPU types: usable memory, bandwidth, dense FLOP/s, scale-up domain."""
@@ -572,12 +470,12 @@ def catalog_offers(
     match: Match = None,
     provider: OfProvider = None,
     gpu: OfGpu = None,
-    term: Annotated[Text, _option("--term", help="Only this term.", metavar="TERM")] = None,
-    region: Annotated[Text, _option("--region", help="Only this region.", metavar="NAME")] = None,
+    term: Annotated[Text, option("--term", help="Only this term.", metavar="TERM")] = None,
+    region: Annotated[Text, option("--region", help="Only this region.", metavar="NAME")] = None,
     as_of: AsOf = None,
     offers_file: OffersFile = None,
     limit: Annotated[
-        Text, _option("--limit", help="Most rows in a table; 0 shows all.", metavar="N", default="50", panel=OUTPUT)
+        Text, option("--limit", help="Most rows in a table; 0 shows all.", metavar="N", default="50", panel=OUTPUT)
     ] = None,
     json: Json = False,
     csv: Csv = False,
@@ -615,7 +513,7 @@ def validate_speed(
     out: OutCsv = None,
     plot: Annotated[
         Path | None,
-        _option("--plot", help="Draw predicted against measured (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
+        option("--plot", help="Draw predicted against measured (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
     ] = None,
     performance: Performance = None,
     performance_table: PerformanceTable = None,
@@ -642,7 +540,7 @@ def validate_decisions(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measured serving runs, a row each.")],
     prices: Annotated[
         Path | None,
-        _option(
+        option(
             "--prices",
             help="CSV with columns gpu, usd_per_gpu_hour.",
             metavar="PRICES.csv",
