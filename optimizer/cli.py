@@ -51,18 +51,13 @@ from optimizer.cli_options import (
     target,
     traffic,
 )
+from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
+from optimizer.commands.whatif import whatif_app
 from optimizer.version import __version__
 
 if TYPE_CHECKING:
     from optimizer.flags import ReplicaFlags
     from optimizer.replica import Replica
-
-EXIT_OK, EXIT_OTHER, EXIT_BAD_INPUT, EXIT_INFEASIBLE = 0, 1, 2, 3
-
-EPILOG = (
-    "Exit codes: 0 optimal, feasible or fits; 2 bad input; 3 infeasible or does not fit; 1 anything else. "
-    "SHARDWISE_DEBUG=1 shows tracebacks."
-)
 
 app = typer.Typer(
     name="shardwise",
@@ -77,6 +72,7 @@ catalog_app = typer.Typer(help="List what the catalog holds.", no_args_is_help=T
 app.add_typer(catalog_app, name="catalog")
 validate_app = typer.Typer(help="Compare predictions with what was measured.", no_args_is_help=True)
 app.add_typer(validate_app, name="validate")
+app.add_typer(whatif_app, name="whatif")
 
 
 def _version(show: bool) -> None:
@@ -204,7 +200,7 @@ def solve(
 
     plan = solve_scenario(scenario, settings=Settings(time_limit_s=run.time_limit))
     if json:
-        _print_json(plan)
+        print_json(plan)
     else:
         from optimizer.report.plan import print_plan  # noqa: PLC0415
 
@@ -249,7 +245,7 @@ def fit(
     )
     found = fit_replica(_replica(flags), context_tokens=flags.context, concurrency=flags.concurrency, policy=policy)
     if json:
-        _print_json(found)
+        print_json(found)
     else:
         from optimizer.report.replica import print_fit  # noqa: PLC0415
 
@@ -290,7 +286,7 @@ def predict(
         performance=flags.source,
     )
     if json:
-        _print_json(found)
+        print_json(found)
     else:
         from optimizer.report.replica import print_speed  # noqa: PLC0415
 
@@ -321,7 +317,7 @@ def simulate(
     asked = performance_asked(performance, performance_table)
     found = replay(flags.plan, flags.trace, speedup=flags.speedup, limit=flags.limit, performance=asked)
     if json:
-        _print_json(found)
+        print_json(found)
     else:
         from optimizer.report.simulate import print_replay  # noqa: PLC0415
 
@@ -416,7 +412,7 @@ def calibrate(
     else:
         found = own.reset(dry_run=dry_run) if reset else own.calibrate(files or (), flags, dry_run=dry_run)
     if json:
-        _print_json(found)
+        print_json(found)
     else:
         from optimizer.report.calibrate import print_calibration, print_sources  # noqa: PLC0415
 
@@ -502,7 +498,7 @@ def validate_memory(
     if out is not None:
         write_predictions(file, out, found)
     if json:
-        _print_json(found)
+        print_json(found)
     else:
         print_validation(found)
 
@@ -530,7 +526,7 @@ def validate_speed(
     if plot is not None:
         speed_report.plot_speed(result, plot)
     if json:
-        _print_json(found)
+        print_json(found)
     else:
         speed_report.print_speed_validation(found)
 
@@ -556,7 +552,7 @@ def validate_decisions(
 
     found = speed_decisions.validate_decisions(file, speed_decisions.gpu_prices(prices))
     if json:
-        _print_json(found)
+        print_json(found)
     else:
         speed_report.print_decisions(found)
 
@@ -580,10 +576,6 @@ def schema(
     if of not in known:
         raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
     sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")
-
-
-def _print_json(result: Any) -> None:
-    sys.stdout.write(result.model_dump_json(indent=2) + "\n")
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""What if: budgets, sweeps, break-evens, price shocks, fronts. Each asks the solver again; nothing is extrapolated."""
