@@ -40,10 +40,11 @@ from optimizer.fields import (
     problem,
     whole,
 )
+from optimizer.owned import OwnedHardware
 
 WEIGHT_FORMATS = ("fp32", "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4")
 KV_DTYPES = ("bf16", "fp16", "fp8")
-TERMS = ("on-demand", "spot", "reserved-1y", "reserved-3y")
+TERMS = ("on-demand", "spot", "reserved-1y", "reserved-3y", "owned")
 PROVIDER_KINDS = ("hyperscaler", "gpu-cloud", "marketplace", "own")
 
 
@@ -167,7 +168,7 @@ class Limits(Part):
         gpus, providers, regions, instance_types: allow only these.
         exclude_gpus, exclude_providers: never these.
         provider_kinds: kinds of provider to rent from, or "any"; by default no marketplace hosts.
-        terms: how to rent, or "any"; by default on-demand only.
+        terms: how to rent, or "any"; by default on-demand, and hardware of one's own (owned) where there is any.
         weights: weight formats; "checkpoint" is the checkpoint's own, "any" is every format.
         kv_cache: KV cache dtypes; "auto" is the checkpoint's own (its 16-bit dtype, unless it asks for FP8).
         tp, pp, ep, attention_dp, replicas: allow only these sizes.
@@ -188,7 +189,7 @@ class Limits(Part):
     provider_kinds: Names = ("hyperscaler", "gpu-cloud", "own")
     regions: Names = ()
     instance_types: Names = ()
-    terms: Names = ("on-demand",)
+    terms: Names = ("on-demand", "owned")
     weights: Names = ("checkpoint",)
     kv_cache: Names = ("auto",)
     tp: Sizes = ()
@@ -283,7 +284,7 @@ class DiscountTerms(Part):
     provider: Name | None = None
     gpu: Name | None = None
     instance_type: Name | None = None
-    term: Literal["on-demand", "spot", "reserved-1y", "reserved-3y"] | None = None
+    term: Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "owned"] | None = None
 
     @field_validator("gpu")
     @classmethod
@@ -300,6 +301,7 @@ class Prices(Part):
         max_age_days: refuse to answer from prices older than this.
         discounts: the user's own discounts on list prices.
         offers_files: CSV files of the user's own offers, relative to the scenario file.
+        owned: hardware that is bought or stands there already, as offers by what it costs (term "owned").
     """
 
     as_of: Day | None = None
@@ -307,6 +309,7 @@ class Prices(Part):
     max_age_days: Days | None = None
     discounts: tuple[DiscountTerms, ...] = ()
     offers_files: Annotated[tuple[Path, ...], BeforeValidator(as_list)] = ()
+    owned: tuple[OwnedHardware, ...] = ()
 
 
 class SpeedSource(Part):
@@ -374,11 +377,15 @@ def load_scenario(path: Path) -> Scenario:
     from optimizer.yaml_file import read_mapping  # noqa: PLC0415  only a file needs YAML
 
     content = read_mapping(path)
-    return build_scenario(_with_absolute_paths(content, path.parent), where=str(path))
+    return build_scenario(absolute_paths(content, path.parent), where=str(path))
 
 
-def _with_absolute_paths(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def absolute_paths(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the fields of a file with the paths in them taken from the file's folder."""
     fields = dict(content)
+    log = fields.get("log")
+    if isinstance(log, Mapping) and isinstance(log.get("file"), str):
+        fields["log"] = {**log, "file": folder / log["file"]}
     prices = fields.get("prices")
     if isinstance(prices, Mapping) and prices.get("offers_files"):
         files = as_list(prices["offers_files"])

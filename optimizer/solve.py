@@ -22,6 +22,7 @@ from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
 from optimizer.ladder import explain_ladder
 from optimizer.names import check_names
+from optimizer.owned_offers import with_owned
 from optimizer.performance.backends.measured import MEASURED
 from optimizer.plan import Alternative, Cost, Layout, Performance, Plan, PriceBasis, SolverRun, SpeedCoverage
 from optimizer.programs.layout import LayoutAnswer, Settings, cheapest
@@ -98,6 +99,7 @@ def pose(
     """Do all the arithmetic that comes before the solver: candidates, prices, rules."""
     model = model or load_model(scenario.model)
     listed = catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files)
+    listed = with_owned(listed, scenario.prices.owned, today or date.today())
     catalog = at_own_prices(scenario, listed)
     check_names(scenario, catalog.frame)
     shapes, shape_of = node_shapes(catalog.frame)
