@@ -79,7 +79,7 @@ def offer_rows(scenario: Scenario, offers: pd.DataFrame, shape_of: Ints, today: 
             "offer": np.arange(len(offers)),
             "price_micro_usd": np.rint(offers["price_usd_per_node_hour"].to_numpy() * MICRO).astype(np.int64),
             "node_cap": _node_caps(scenario, offers),
-            "broken": _broken_offer_rules(scenario, offers, today),
+            "broken": broken_offer_rules(scenario, offers, today),
         }
     )
     # Offers are sorted by price, then by names: the first of a group is the cheapest, and ties fall by name.
@@ -100,7 +100,8 @@ def _rises(group: Ints, values: Ints) -> NDArray[np.bool_]:
     return rises
 
 
-def _broken_offer_rules(scenario: Scenario, offers: pd.DataFrame, today: date) -> Ints:
+def broken_offer_rules(scenario: Scenario, offers: pd.DataFrame, today: date) -> Ints:
+    """Return the bits of the rules on what may be rented that each offer breaks."""
     limits = scenario.limits
     broken = np.zeros(len(offers), dtype=np.int64)
     for rule, column, allowed in (
