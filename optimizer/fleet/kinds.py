@@ -4,9 +4,9 @@ A replica that serves classes of different targets has to keep the tightest of t
 steps that they share. So a kind is a split on a shape with a set of targets, and serves the classes whose own targets
 are no tighter, at the rate that it carries of each within the kind's targets. Between classes its time is shared out
 in proportion: of two classes that it carries alone at r1 and r2 it carries u x r1 and (1 - u) x r2 together (Griggs et
-al., "Melange", 2024, use the same rule). Where both rates keep the targets so does the mix, as far as a step's time grows
-linearly with the requests in it and memory with their tokens, which they very nearly do; the answer predicts each pool
-at its own mix besides.
+al., "Melange", 2024, use the same rule). Where both rates keep the targets so does the mix, as far as a step's time
+grows linearly with the requests in it and memory with their tokens, which they very nearly do; the answer predicts each
+pool at its own mix besides.
 """
 
 from __future__ import annotations

@@ -1,0 +1,340 @@
+"""The fleet as a mixed-integer program: whole nodes and replicas, shares of each class, one method per rule.
+
+Loads are counted in replicas and shares in parts of a class, so that every row is of the order of one whatever the
+rates are; costs are counted in the step that all of them are multiples of.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+
+from ortools.math_opt.python import mathopt
+
+from optimizer.programs.fleet_instance import UNLIMITED, FleetInstance
+from optimizer.programs.fleet_money import cost_step, node_cost
+from optimizer.programs.fleet_packing import patterns, slot_rows
+from optimizer.programs.fleet_table import FleetTable
+
+LARGEST_COST = 1e6  # of a node, in the objective
+Expression = mathopt.LinearExpression
+
+
+class FleetModel:
+    """The variables and rules of a fleet; each rule can be left out, by its name.
+
+    Attributes:
+        nodes: (site, option, period) -> nodes paid for; of a committed option the same variable in every period.
+        replicas: (kind, period) -> replicas.
+        shares: (kind, bundle, period) -> share of the bundle that the kind serves; where classes are whole, how many
+            of them, the same variable in every period.
+        filled: (site, period) -> (pattern by size, nodes that follow it), where counting GPUs is not exact.
+    """
+
+    def __init__(self, table: FleetTable, without: Iterable[str] = (), *, whole_numbers: bool = True):
+        self.table = table
+        self.instance: FleetInstance = table.instance
+        self.without = frozenset(without)
+        self.whole_numbers = whole_numbers
+        self.model = mathopt.Model()
+        self.nodes: dict[tuple[int, int, int], mathopt.Variable] = {}
+        self.replicas: dict[tuple[int, int], mathopt.Variable] = {}
+        self.shares: dict[tuple[int, int, int], mathopt.Variable] = {}
+        self.starts: dict[tuple[int, int, int], mathopt.Variable] = {}
+        self.filled: dict[tuple[int, int], list[tuple[dict[int, int], mathopt.Variable]]] = {}
+        self.labels: dict[tuple[bool, int], mathopt.Variable] = {}
+        self.cost_rows: dict[mathopt.Variable, Fraction] = defaultdict(Fraction)
+        self.add_nodes()
+        self.add_switching()
+        self.add_replicas()
+        self.add_shares()
+        self.add_traffic()
+        self.add_packing()
+        self.add_limits()
+        self.add_budget()
+        self.add_kind_counts()
+        self.add_spread()
+        self.add_spot_share()
+
+    # -- variables ---------------------------------------------------------------------------------------------------
+
+    def integer(self, most: float) -> mathopt.Variable:
+        """Return a count from 0 to `most`."""
+        return self.model.add_variable(lb=0.0, ub=most, is_integer=self.whole_numbers)
+
+    def add_nodes(self) -> None:
+        """Nodes are paid for by option; committed ones are the same number in every period."""
+        for site, where in enumerate(self.instance.sites):
+            if site not in self.table.kinds_at and max(self.instance.min_providers, self.instance.min_regions) <= 1:
+                continue
+            most = self.table.most_nodes(site)
+            for option, one in enumerate(where.options):
+                cap = most if "stock" in self.without else min(most, one.node_cap)
+                for period in self.table.periods:
+                    if one.committed and period > 0:
+                        self.nodes[site, option, period] = self.nodes[site, option, 0]
+                        continue
+                    variable = self.integer(cap)
+                    self.nodes[site, option, period] = variable
+                    self.cost_rows[variable] = node_cost(self.instance, site, option, period)
+
+    def add_switching(self) -> None:
+        """A node that is switched on costs its start, and is paid for at least so many periods."""
+        periods = len(self.instance.demand)
+        for (site, option, period), variable in list(self.nodes.items()):
+            one = self.instance.sites[site].options[option]
+            if one.committed or periods == 1 or (one.start_micro_usd == 0 and one.min_periods <= 1):
+                continue
+            started = self.model.add_variable(lb=0.0, ub=variable.upper_bound)
+            self.starts[site, option, period] = started
+            self.cost_rows[started] = Fraction(one.start_micro_usd)
+            before = self.nodes[site, option, (period - 1) % periods]
+            self.model.add_linear_constraint(started >= variable - before)
+        for site, option, period in self.starts:
+            window = range(self.instance.sites[site].options[option].min_periods)
+            recent = [self.starts[site, option, (period - back) % periods] for back in window]
+            self.model.add_linear_constraint(mathopt.fast_sum(recent) <= self.nodes[site, option, period])
+
+    def add_replicas(self) -> None:
+        """Replicas are whole, and never more than could be of use."""
+        for kind in self.table.serves:
+            for period in self.table.periods:
+                most = self.table.most_replicas(kind, period)
+                if most:
+                    self.replicas[kind, period] = self.integer(most)
+
+    def add_shares(self) -> None:
+        """A replica gives each class some of its time, and no more than all of it."""
+        loads: dict[tuple[int, int], list[Expression]] = defaultdict(list)
+        for kind, served in self.table.serves.items():
+            for bundle in served:
+                whole: mathopt.Variable | None = None
+                for period in self.table.periods:
+                    if (kind, period) not in self.replicas or self.table.bundles[bundle].demand[period] <= 0:
+                        continue
+                    if self.instance.whole_classes:
+                        units = self.table.bundles[bundle].units
+                        whole = self.integer(units) if whole is None else whole
+                        variable, parts = whole, units
+                    else:
+                        variable, parts = self.model.add_variable(lb=0.0, ub=1.0), 1
+                    self.shares[kind, bundle, period] = variable
+                    loads[kind, period].append(self.table.load(kind, bundle, period) / parts * variable)
+        for key, load in loads.items():
+            self.model.add_linear_constraint(mathopt.fast_sum(load) <= self.replicas[key])
+
+    # -- rules -------------------------------------------------------------------------------------------------------
+
+    def add_traffic(self) -> None:
+        """Every class is served in full, in every period."""
+        if "traffic" in self.without:
+            return
+        served: dict[tuple[int, int], list[mathopt.Variable]] = defaultdict(list)
+        for (_, bundle, period), variable in self.shares.items():
+            served[bundle, period].append(variable)
+        seen: set[frozenset[int]] = set()
+        for b, bundle in enumerate(self.table.bundles):
+            if all(f"traffic:{index}" in self.without for index in bundle.classes):
+                continue
+            for period in self.table.periods:
+                if bundle.demand[period] <= 0:
+                    continue
+                who = served[b, period]
+                names = frozenset(variable.id for variable in who)
+                if self.instance.whole_classes and names in seen:
+                    continue  # the same variables in every period
+                seen.add(names)
+                whole = bundle.units if self.instance.whole_classes else 1
+                self.model.add_linear_constraint(mathopt.fast_sum(who) == whole)
+
+    def add_packing(self) -> None:
+        """Replicas fit on the nodes of their site: no replica is torn apart, none shares a node that it spans."""
+        for site, kinds in self.table.kinds_at.items():
+            gpus = self.instance.sites[site].gpus_per_node
+            sizes = [self.instance.kinds[kind].gpus for kind in kinds if self.instance.kinds[kind].nodes == 1]
+            rows = slot_rows(sizes, gpus) if sizes else []
+            ways = patterns(sizes, gpus) if rows is None else []
+            for period in self.table.periods:
+                here = [kind for kind in kinds if (kind, period) in self.replicas]
+                spanned = mathopt.fast_sum(
+                    self.instance.kinds[kind].nodes * self.replicas[kind, period]
+                    for kind in here
+                    if self.instance.kinds[kind].nodes > 1
+                )
+                free = self.site_nodes(site, period) - spanned
+                small = [kind for kind in here if self.instance.kinds[kind].nodes == 1]
+                if rows is None:
+                    self._add_patterns(site, period, ways, small, free)
+                    continue
+                for row in rows:
+                    used = mathopt.fast_sum(
+                        row.weights[self.instance.kinds[kind].gpus] * self.replicas[kind, period]
+                        for kind in small
+                        if self.instance.kinds[kind].gpus in row.weights
+                    )
+                    self.model.add_linear_constraint(used <= row.per_node * free)
+                if not rows:
+                    self.model.add_linear_constraint(free >= 0)
+
+    def _add_patterns(
+        self, site: int, period: int, ways: Sequence[dict[int, int]], small: Sequence[int], free: Expression
+    ) -> None:
+        most = self.table.most_nodes(site)
+        counts = [(way, self.integer(most)) for way in ways]
+        self.filled[site, period] = counts
+        self.model.add_linear_constraint(mathopt.fast_sum(count for _, count in counts) <= free)
+        for size in sorted({self.instance.kinds[kind].gpus for kind in small}):
+            slots = mathopt.fast_sum(way[size] * count for way, count in counts if size in way)
+            held = [self.replicas[kind, period] for kind in small if self.instance.kinds[kind].gpus == size]
+            self.model.add_linear_constraint(mathopt.fast_sum(held) <= slots)
+
+    def add_limits(self) -> None:
+        """No more nodes than quotas allow, in every period."""
+        for limit in self.instance.limits:
+            if limit.name in self.without:
+                continue
+            for period in self.table.periods:
+                counted = mathopt.fast_sum(
+                    weight * self.site_nodes(site, period) for site, weight in limit.weights.items()
+                )
+                self.model.add_linear_constraint(counted <= limit.most)
+
+    def add_budget(self) -> None:
+        """An hour costs no more than the budget, on average over the cycle."""
+        if self.instance.budget_micro_usd is None or "budget" in self.without:
+            return
+        most = self.instance.budget_micro_usd * sum(map(Fraction, map(repr, self.instance.hours)))
+        self.model.add_linear_constraint(self.cost() <= int(most / self.step) * self._unit)
+
+    def add_kind_counts(self) -> None:
+        """There are no more kinds than allowed, in all and for one model; kinds of one label are one."""
+        instance = self.instance
+        overall = instance.max_kinds is not None and "max_kinds" not in self.without
+        grouped = instance.max_kinds_per_group is not None and "max_kinds_per_group" not in self.without
+        if not (overall or grouped):
+            return
+        of_group: dict[int, set[tuple[bool, int]]] = defaultdict(set)
+        for kind in self.table.serves:
+            label = self.table.label(kind)
+            if label not in self.labels:
+                self.labels[label] = self.integer(1)
+            for group in self.table.groups_of[kind]:
+                of_group[group].add(label)
+        for (kind, _), count in self.replicas.items():
+            self.model.add_linear_constraint(count <= count.upper_bound * self.labels[self.table.label(kind)])
+        for (kind, _, _), share in self.shares.items():
+            self.model.add_linear_constraint(share <= share.upper_bound * self.labels[self.table.label(kind)])
+        if overall:
+            self.model.add_linear_constraint(mathopt.fast_sum(self.labels.values()) <= instance.max_kinds)
+        if grouped:
+            for labels in of_group.values():
+                counted = mathopt.fast_sum(self.labels[label] for label in labels)
+                self.model.add_linear_constraint(counted <= instance.max_kinds_per_group)
+
+    def add_spread(self) -> None:
+        """Nodes are paid for from enough providers and regions, in every period."""
+        instance = self.instance
+        for rule, least, name_of in (
+            ("min_providers", instance.min_providers, lambda site: site.provider),
+            ("min_regions", instance.min_regions, lambda site: site.region),
+        ):
+            if least <= 1 or rule in self.without:
+                continue
+            members: dict[str, list[int]] = defaultdict(list)
+            for site, where in enumerate(instance.sites):
+                members[name_of(where)].append(site)
+            for period in self.table.periods:
+                there = []
+                for sites in members.values():
+                    used = self.integer(1)
+                    there.append(used)
+                    nodes = mathopt.fast_sum(self.site_nodes(site, period) for site in sites)
+                    self.model.add_linear_constraint(used <= nodes)
+                self.model.add_linear_constraint(mathopt.fast_sum(there) >= least)
+
+    def add_spot_share(self) -> None:
+        """No more of a model's requests than allowed is served on nodes that may be taken back, in every period."""
+        if self.instance.max_spot_share >= 1 or "spot_share" in self.without:
+            return
+        on_spot: dict[tuple[int, int], list[Expression]] = defaultdict(list)
+        total: dict[tuple[int, int], float] = defaultdict(float)
+        for bundle in self.table.bundles:
+            for period in self.table.periods:
+                total[bundle.group, period] += bundle.demand[period]
+        for (kind, b, period), share in self.shares.items():
+            if self.instance.sites[self.instance.kinds[kind].site].spot:
+                bundle = self.table.bundles[b]
+                parts = bundle.units if self.instance.whole_classes else 1
+                part = bundle.demand[period] / parts / total[bundle.group, period]
+                on_spot[bundle.group, period].append(part * share)
+        for served in on_spot.values():
+            self.model.add_linear_constraint(mathopt.fast_sum(served) <= self.instance.max_spot_share)
+
+    # -- sums --------------------------------------------------------------------------------------------------------
+
+    def site_nodes(self, site: int, period: int) -> Expression:
+        """Nodes of a site that are paid for in a period, however."""
+        options = range(len(self.instance.sites[site].options))
+        return mathopt.fast_sum(
+            self.nodes[site, option, period] for option in options if (site, option, period) in self.nodes
+        )
+
+    @cached_property
+    def step(self) -> Fraction:
+        """Micro-dollars of which the cost of every fleet is a whole multiple."""
+        return cost_step(self.cost_rows.values()) or Fraction(1)
+
+    @cached_property
+    def _unit(self) -> float:
+        """What a step counts in the objective."""
+        largest = max((cost / self.step for cost in self.cost_rows.values()), default=Fraction(1))
+        return 1.0 if largest <= LARGEST_COST else LARGEST_COST / float(largest)
+
+    def cost(self) -> Expression:
+        """Cost over the cycle, in the unit of the objective."""
+        return mathopt.fast_sum(
+            float(cost / self.step) * self._unit * variable for variable, cost in self.cost_rows.items() if cost
+        )
+
+    def step_gap(self) -> float:
+        """Return a gap of the objective that is less than one step."""
+        return 0.999 * self._unit
+
+    def bound_micro_usd(self, bound: float) -> Fraction:
+        """Return the least cost that is possible above a bound on the objective: costs come in steps."""
+        steps = bound / self._unit
+        return max(-(-Fraction(steps * (1 - 1e-9) - 1e-6) // 1), 0) * self.step
+
+    def chosen(self, values: Mapping[mathopt.Variable, float]) -> Counts:
+        """Read the whole numbers of a solution."""
+        return Counts(
+            nodes={key: round(values[variable]) for key, variable in self.nodes.items() if round(values[variable])},
+            replicas={key: round(values[one]) for key, one in self.replicas.items() if round(values[one])},
+            shares={key: values[one] for key, one in self.shares.items()},
+            filled={
+                key: [(way, round(values[one])) for way, one in counts if round(values[one])]
+                for key, counts in self.filled.items()
+            },
+        )
+
+
+class Counts:
+    """The whole numbers of a fleet, and the shares as the solver had them."""
+
+    def __init__(
+        self,
+        nodes: dict[tuple[int, int, int], int],
+        replicas: dict[tuple[int, int], int],
+        shares: dict[tuple[int, int, int], float],
+        filled: dict[tuple[int, int], list[tuple[dict[int, int], int]]],
+    ):
+        self.nodes, self.replicas, self.shares, self.filled = nodes, replicas, shares, filled
+
+    def site_nodes(self, site: int, period: int) -> int:
+        """Nodes of a site that are paid for in a period."""
+        return sum(count for (s, _, t), count in self.nodes.items() if (s, t) == (site, period))
+
+
+__all__ = ["UNLIMITED", "Counts", "FleetModel"]
