@@ -10,10 +10,24 @@ speed       rules on latency and traffic
 offer       rules on what is rented
 numbers     whole nodes, cost, and every figure that the answer prints
 plan        the answer as a whole: status, bound, alternatives
+
+Of a fleet's answer:
+
+fleet           all of its checks
+fleet_audit     what they look at, and what keeps a plan from being looked at
+fleet_traffic   classes, and that all of their traffic is served
+fleet_pools     replicas: what each carries, within which targets
+fleet_mix       speed and memory of a pool at its own mix of classes
+fleet_nodes     replicas placed on nodes; nodes switched on and off
+fleet_limits    stock, quotas, budget, kinds, providers, spot
+fleet_survive   each node or provider taken away
+fleet_money     prices, commitments, starts, totals
+fleet_status    status, and what the answer compares itself with
 """
 
 from optimizer.check.audit import Violation
 from optimizer.check.checks import CHECKS, check_layout
+from optimizer.check.fleet import FLEET_CHECKS, check_fleet
 from optimizer.check.plan import check_plan
 
-__all__ = ["CHECKS", "Violation", "check_layout", "check_plan"]
+__all__ = ["CHECKS", "FLEET_CHECKS", "Violation", "check_fleet", "check_layout", "check_plan"]
