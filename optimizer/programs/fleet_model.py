@@ -177,8 +177,8 @@ class FleetModel:
         if "traffic" in self.without:
             return
         served: dict[tuple[int, int], list[mathopt.Variable]] = defaultdict(list)
-        for (_, bundle, period), variable in self.shares.items():
-            served[bundle, period].append(variable)
+        for (_, b, period), variable in self.shares.items():
+            served[b, period].append(variable)
         for b, bundle in enumerate(self.table.bundles):
             there = [period for period in self.table.periods if bundle.demand[period] > 0]
             # The variables of a whole class are the same in every period.
