@@ -51,6 +51,7 @@ from optimizer.cli_options import (
     target,
     traffic,
 )
+from optimizer.commands import solve_fleet
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.whatif import whatif_app
 from optimizer.version import __version__
@@ -191,9 +192,12 @@ def solve(
     """Find the cheapest layout that works, with its proof and its reasons."""
     others = ("question", "explain", "time_limit", "no_calibration", "json")
     flags = {name: value for name, value in locals().items() if name not in (*others, "others")}
-    from optimizer.flags import RunFlags, read_flags, read_question  # noqa: PLC0415
+    from optimizer.flags import RunFlags, read_flags, read_fleet_question, read_question  # noqa: PLC0415
 
     run = read_flags(RunFlags, {"time_limit": time_limit})
+    fleet = read_fleet_question(question, flags)
+    if fleet is not None:
+        solve_fleet.run(fleet, time_limit_s=run.time_limit, explain=explain, json=json)
     scenario = read_question(question, flags)
     from optimizer.programs.layout import Settings  # noqa: PLC0415
     from optimizer.solve import solve as solve_scenario  # noqa: PLC0415
@@ -559,20 +563,27 @@ def validate_decisions(
 
 @app.command(epilog=EPILOG)
 def schema(
-    of: Annotated[str, typer.Argument(metavar="scenario|plan|fit|speed|calibration", help="Which schema to print.")],
+    of: Annotated[
+        str,
+        typer.Argument(
+            metavar="scenario|plan|fleet-scenario|fleet-plan|fit|speed|calibration", help="Which schema to print."
+        ),
+    ],
 ) -> None:
     """Print the JSON schema of a question or an answer."""
     import json  # noqa: PLC0415
 
     from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.fit import Fit  # noqa: PLC0415
+    from optimizer.fleet.plan import FleetPlan  # noqa: PLC0415
+    from optimizer.fleet.question import FleetScenario  # noqa: PLC0415
     from optimizer.own_runs.answer import CalibrationReport  # noqa: PLC0415
     from optimizer.plan import Plan  # noqa: PLC0415
     from optimizer.predict import Speed  # noqa: PLC0415
     from optimizer.scenario import Scenario  # noqa: PLC0415
 
     known: dict[str, Any] = {"scenario": Scenario, "plan": Plan, "fit": Fit, "speed": Speed}
-    known["calibration"] = CalibrationReport
+    known |= {"fleet-scenario": FleetScenario, "fleet-plan": FleetPlan, "calibration": CalibrationReport}
     if of not in known:
         raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
     sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")

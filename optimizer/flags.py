@@ -26,7 +26,9 @@ from optimizer.fields import (
     problem,
     whole,
 )
+from optimizer.fleet.question import FleetScenario, build_fleet_scenario, fleet_fields, is_fleet
 from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS, Scenario, SpeedSource, build_scenario, load_scenario
+from optimizer.yaml_file import read_mapping
 
 TRAFFIC = ("request_rate", "concurrency", "output_tokens_per_second")
 
@@ -256,6 +258,42 @@ def read_question(question: str, flags: Mapping[str, Any]) -> Scenario:
     except ScenarioError as error:
         names = {".".join(FIELDS[name]): _flag(name) for name in given} | {"model": "MODEL"}
         raise ScenarioError(where, [_under_flag(text, names.get) for text in error.problems]) from None
+
+
+def read_fleet_question(question: str, flags: Mapping[str, Any]) -> FleetScenario | None:
+    """Return the fleet's question of a YAML file with flags applied; None where the file asks for one layout.
+
+    Args:
+        question: what stands for the scenario on the command line.
+        flags: values by flag name (keys of FIELDS); None and empty lists were not given.
+
+    Raises:
+        QuestionError: the file or a value is wrong, or a flag says traffic, which a fleet has by classes.
+    """
+    path = Path(question).expanduser()
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        return None
+    content = read_mapping(path)
+    if not is_fleet(content):
+        return None
+    given = {name: _read(name, value) for name, value in flags.items() if _is_given(value)}
+    if traffic := [name for name in given if FIELDS[name][0] == "workload"]:
+        said = ", ".join(map(_flag, traffic))
+        raise QuestionError(f"{said}: {question} asks for a fleet, whose traffic stands in the file, by classes")
+    if (default := environment_performance()) and "performance" not in content:
+        given.setdefault("performance", default)
+    scenario = build_fleet_scenario(fleet_fields(content, path.parent), question)
+    if not given:
+        return scenario
+    fields = scenario.model_dump()
+    for name, value in given.items():
+        section, field = FIELDS[name]
+        fields[section][field] = value
+    try:
+        return build_fleet_scenario(fields, f"{question} with flags")
+    except ScenarioError as error:
+        names = {".".join(FIELDS[name]): _flag(name) for name in given}
+        raise ScenarioError(error.where, [_under_flag(text, names.get) for text in error.problems]) from None
 
 
 def _is_given(value: Any) -> bool:

@@ -89,10 +89,10 @@ def at_mix(
     concurrency, memory = _that_fits(kinds, facts, question, max(floor(at_once + 1e-9), 1))
     spans = int(facts["nodes_per_replica"])
     nodes = replicas * spans if spans > 1 else ceil(replicas / int(facts["replicas_per_node"]))
-    chosen = facts.to_frame().T.assign(
+    chosen = kinds.table.iloc[[row]].assign(
         concurrency=concurrency, replicas=replicas, nodes=nodes, price_micro_usd=1, offer=offer
     )
-    speed = kinds.candidates.speed.take(chosen["replica"].to_numpy(dtype="int64"))
+    speed = kinds.candidates.speed.take(chosen["replica"].to_numpy())
     [answer] = answers(question, kinds.spec, chosen, kinds.candidates.speed, offers)
     prompts = {
         tokens: float(speed.prefill_seconds(float(tokens))[0]) * 1e3
