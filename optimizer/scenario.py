@@ -61,6 +61,8 @@ class Workload(Part):
             clock, above 1 for bursts (the inverse of what vLLM's benchmark calls so). Counts for a request rate.
         input_cv, output_cv: standard deviation over mean of the lengths; 0 when all requests are alike, which is what
             a scenario of two means says. Chat is near 1.
+        in_flight_tokens: mean context of a request in flight, where long prompts come with long answers; from the
+            lengths when not given, as if they did not depend on each other. Counts for a request rate.
     """
 
     input_tokens: Tokens
@@ -72,6 +74,7 @@ class Workload(Part):
     burstiness: Dispersion = 1.0
     input_cv: Variation = 0.0
     output_cv: Variation = 0.0
+    in_flight_tokens: Tokens | None = None
 
     @model_validator(mode="after")
     def _one_kind_of_traffic(self) -> Workload:
@@ -98,6 +101,11 @@ class Workload(Part):
     def demand(self) -> float:
         """The amount of traffic in the unit of its kind: requests/s, requests in flight, or output tokens/s."""
         return float(getattr(self, self.kind))
+
+    @property
+    def context_in_flight(self) -> float:
+        """Tokens that a request in flight attends to, on average, where all are of one length."""
+        return float(self.in_flight_tokens or self.input_tokens + self.output_tokens / 2)
 
     @property
     def held_tokens(self) -> int:

@@ -128,7 +128,18 @@ def _mixed(parts: Sequence[Part], held_tokens: int) -> Workload:
         burstiness=sum(share * part.demand.traffic.burstiness for share, part in zip(shares, parts, strict=True)),
         input_cv=input_cv,
         output_cv=output_cv,
+        in_flight_tokens=_in_flight(parts),
     )
+
+
+def _in_flight(parts: Sequence[Part]) -> int:
+    """Return the mean context of a request in flight: a class is found there in proportion to the tokens it answers."""
+    weights = [part.rate * part.demand.traffic.output_tokens for part in parts]
+    tokens = 0.0
+    for weight, part in zip(weights, parts, strict=True):
+        traffic = part.demand.traffic
+        tokens += weight * (traffic.input_tokens + 0.5 * traffic.output_tokens * (1 + traffic.output_cv**2))
+    return max(round(tokens / sum(weights)), 1)
 
 
 def _that_fits(kinds: ModelKinds, facts: pd.Series, question: Scenario, most: int) -> tuple[int, MemoryUse]:

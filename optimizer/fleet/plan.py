@@ -104,7 +104,8 @@ class Pool(AnswerPart):
         replicas_by_period: copies of the model.
         utilization: of the capacity within the targets, in the busiest period.
         concurrency_per_replica: requests at once at that mix when full (an engine's --max-num-seqs).
-        memory: per GPU, at that concurrency, each request with the tokens that it is kept on average.
+        memory: per GPU, at that concurrency; a request's tokens are the mean over those in flight (by time share and
+            concurrency of their classes).
         performance: predicted at the mix of the busiest period.
         communication_share: of a decode step.
     """
