@@ -27,7 +27,6 @@ _ALL: tuple[FleetCheck, ...] = (
     fleet_pools.capacity,
     fleet_pools.utilization,
     fleet_pools.pool_targets,
-    fleet_pools.served_latencies,
     fleet_mix.mix,
     fleet_mix.pool_memory,
     fleet_nodes.packing,

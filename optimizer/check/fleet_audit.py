@@ -14,7 +14,7 @@ import pandas as pd
 from catalogs.models import ModelSpec
 from optimizer.errors import ScenarioError
 from optimizer.fleet.plan import ClassAnswer, FleetPlan, NodesHeld, Pool, Purchase, Served, Site
-from optimizer.fleet.question import FleetScenario, ModelTraffic, TrafficClass
+from optimizer.fleet.question import FleetScenario, ModelTraffic, TrafficClass, build_fleet_scenario
 from optimizer.plan import AnswerPart, Layout
 from optimizer.scenario import Scenario, Targets
 
@@ -180,11 +180,11 @@ def well_formed(audit: FleetAudit) -> Iterator[str]:
         yield f"hours are {list(plan.hours)}"
         return
     for what, ids in (
-        ("site", [one.id for one in plan.sites]),
-        ("pool", [one.id for one in plan.pools]),
-        ("class", [(one.model, one.name) for one in plan.classes]),
+        ("sites", [one.id for one in plan.sites]),
+        ("pools", [one.id for one in plan.pools]),
+        ("classes", [f"{one.name} of {one.model}" for one in plan.classes]),
     ):
-        yield from (f"two {what}s are called {one}" for one in {str(one) for one in ids if ids.count(one) > 1})
+        yield from (f"two {what} are called {one}" for one in sorted({one for one in ids if ids.count(one) > 1}))
     for path, part in _parts(plan):
         yield from _figures(path, part, len(plan.hours))
     yield from _names(audit)
@@ -263,8 +263,6 @@ def _figures(path: str, part: AnswerPart, periods: int) -> Iterator[str]:
 
 def scenario_of(plan: FleetPlan) -> FleetScenario | str:
     """Return the question of a plan, or what is wrong with it."""
-    from optimizer.fleet.question import build_fleet_scenario  # noqa: PLC0415  kept beside its only use
-
     try:
         return build_fleet_scenario(plan.scenario)
     except ScenarioError as error:

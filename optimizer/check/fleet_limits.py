@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from optimizer.check import layout as layouts
 from optimizer.check import offer
@@ -25,16 +25,14 @@ OFFER_RULES: tuple[Check, ...] = (
 
 
 def offers_allowed(audit: FleetAudit) -> Iterator[str]:
-    """Every node is of a GPU, provider, region, instance type and term that the question allows, at a price not too old."""
-    for pool_model in list(audit.models.values())[:1]:
-        for site, one in audit.purchases:
-            if max(one.nodes_by_period, default=0) == 0:
-                continue
-            as_layout = Audit(_any_question(audit), pool_model, layout_of(site, one), audit.today)
-            for rule in OFFER_RULES:
-                yield from (f"{where(site, one)}: {message}" for message in rule(as_layout))
-            if (one.term == "spot") != site.spot:
-                yield f"{where(site, one)}: the site is {'' if site.spot else 'not '}one of spot nodes"
+    """Every node is of a GPU, provider, region, instance type and term that is allowed, at a price not too old."""
+    question, any_model = _any_question(audit), next(iter(audit.models.values()))
+    for site, one in audit.purchases:
+        as_layout = Audit(question, any_model, layout_of(site, one), audit.today)
+        for rule in OFFER_RULES:
+            yield from (f"{where(site, one)}: {message}" for message in rule(as_layout))
+        if (one.term == "spot") != site.spot:
+            yield f"{where(site, one)}: the site is {'' if site.spot else 'not '}one of spot nodes"
 
 
 def _any_question(audit: FleetAudit) -> Scenario:
@@ -95,10 +93,9 @@ def budget(audit: FleetAudit) -> Iterator[str]:
 
 
 def kind_of(audit: FleetAudit, pool: Pool) -> tuple[object, ...]:
-    """Return what makes a replica kind: the model, the node and how it runs on it."""
-    site = audit.sites[pool.site]
-    node = (site.gpu, site.gpus_per_node, site.fabric, site.scale_up_gpus)
-    return (pool.model, *node, pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
+    """Return what makes a replica kind: the model, the GPU, how it runs on it and within which targets."""
+    split = (pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
+    return (pool.model, audit.sites[pool.site].gpu, *split, audit.targets_kept(pool))
 
 
 def max_kinds(audit: FleetAudit) -> Iterator[str]:
@@ -117,17 +114,18 @@ def max_kinds(audit: FleetAudit) -> Iterator[str]:
 
 
 def spread(audit: FleetAudit) -> Iterator[str]:
-    """Nodes come from at least so many providers and regions."""
+    """Nodes come from at least so many providers and regions, in every period."""
     fleet = audit.scenario.fleet
-    wanted: tuple[tuple[str, int, Callable[[Site], str]], ...] = (
-        ("providers", fleet.min_providers, lambda site: site.provider),
-        ("regions", fleet.min_regions, lambda site: site.region),
-    )
-    used = [site for site in audit.plan.sites if any(_nodes(site, period) for period in audit.periods)]
-    for what, least, name in wanted:
-        found = sorted({name(site) for site in used})
-        if audit.plan.pools and len(found) < least:
-            yield f"nodes come from {len(found)} {what} ({', '.join(found)}), {least} are asked for"
+    for what, field, least in (
+        ("providers", "provider", fleet.min_providers),
+        ("regions", "region", fleet.min_regions),
+    ):
+        for period in audit.periods:
+            found = sorted({str(getattr(site, field)) for site in audit.plan.sites if _nodes(site, period)})
+            if audit.plan.pools and len(found) < least:
+                named = ", ".join(found) or "none"
+                yield f"nodes come from {len(found)} {what} ({named}) in period {period}, {least} are asked for"
+                break
 
 
 def spot_share(audit: FleetAudit) -> Iterator[str]:

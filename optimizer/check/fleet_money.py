@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from math import ceil
+from operator import mul
 
 from optimizer.check.audit import TOLERANCE, Offer, close, exceeds
 from optimizer.check.checks import offers_of
 from optimizer.check.fleet_audit import FleetAudit, layout_of, where
-from optimizer.check.fleet_nodes import HOUR_S, switched_on
+from optimizer.check.fleet_nodes import HOUR_S
 from optimizer.check.numbers import discounted, facts
 from optimizer.fleet.plan import Purchase, Site
 from optimizer.owned import OwnedHardware
@@ -104,8 +105,8 @@ def owned_usd_per_hour(hardware: OwnedHardware) -> float:
     back = paid * hardware.residual_share
     if rate > 0:
         # The value today of what is got back is taken off what is paid; the rest is paid off in equal parts.
-        annuity = rate / (1 - (1 + rate) ** -years)
-        yearly = (paid - back * (1 + rate) ** -years) * annuity
+        annuity = rate / (1 - float((1 + rate) ** -years))
+        yearly = (paid - back * float((1 + rate) ** -years)) * annuity
     else:
         yearly = (paid - back) / years
     yearly += paid * hardware.upkeep_percent_per_year / 100
@@ -115,7 +116,7 @@ def owned_usd_per_hour(hardware: OwnedHardware) -> float:
 
 
 def effective_prices(audit: FleetAudit) -> Iterator[str]:
-    """An hour of use costs its price, with what interruptions waste, what outlasts the traffic, and money paid early."""
+    """An hour of use costs its price, with what spot wastes, what outlasts the traffic, and what is paid early."""
     fleet = audit.scenario.fleet
     for site, one in audit.purchases:
         hardware = [each for each in audit.scenario.prices.owned if each.label == site.instance_type]
@@ -142,6 +143,8 @@ def start_costs(audit: FleetAudit) -> Iterator[str]:
     for site, one in audit.purchases:
         hours = ceil(fleet.startup_s / fleet.billing_s) * fleet.billing_s / HOUR_S
         committed = one.committed_years > 0 or len(audit.plan.hours) == 1
+        if one.starts == 0 and one.start_usd == 0.0:
+            continue  # nothing is ever switched on
         expected = 0.0 if committed else one.effective_usd_per_node_hour * hours
         if abs(one.start_usd - expected) > 2 * MICRO_DOLLAR * max(hours, 1.0):
             yield f"{where(site, one)}: switching a node on costs ${expected:.6f}, not ${one.start_usd:.6f}"
@@ -196,21 +199,16 @@ def fleet_cost(audit: FleetAudit) -> Iterator[str]:
 
 
 def _tokens_per_hour(audit: FleetAudit, name: str) -> float:
-    tokens = sum(
-        rate * hours * getattr(one, name)
-        for one in audit.plan.classes
-        for rate, hours in zip(one.requests_per_second_by_period, audit.plan.hours, strict=True)
-    )
-    return float(tokens) * 3600 / audit.cycle_hours
+    tokens = 0.0
+    for one in audit.plan.classes:
+        requests = sum(map(mul, one.requests_per_second_by_period, audit.plan.hours))
+        tokens += requests * float(getattr(one, name))
+    return tokens * 3600 / audit.cycle_hours
 
 
 def _usd_in(audit: FleetAudit, period: int) -> float:
-    """Return what an hour of a period costs, with the nodes that are switched on at its beginning."""
-    total = 0.0
-    for _, one in audit.purchases:
-        total += one.nodes_by_period[period] * one.effective_usd_per_node_hour
-        total += switched_on(one.nodes_by_period)[period] * one.start_usd / audit.plan.hours[period]
-    return total
+    """Return what the nodes of a period cost an hour, once they are on."""
+    return sum(one.nodes_by_period[period] * one.effective_usd_per_node_hour for _, one in audit.purchases)
 
 
 def bound(audit: FleetAudit) -> Iterator[str]:

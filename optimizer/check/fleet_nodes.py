@@ -27,8 +27,8 @@ def _packed(audit: FleetAudit, period: int) -> Iterator[str]:
     for held in audit.held(period):
         site = audit.sites[held.site]
         nodes[held.site] += held.units * held.span
-        for pool, replicas in held.replicas.items():
-            placed[pool] += held.units * replicas
+        for name, replicas in held.replicas.items():
+            placed[name] += held.units * replicas
         yield from (f"period {period}, {held.site}: {message}" for message in _on_a_node(audit, site, held))
     for site in audit.plan.sites:
         paid = sum(one.nodes_by_period[period] for one in site.purchases)

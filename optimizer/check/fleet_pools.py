@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from optimizer.check.audit import TOLERANCE, Audit, close
+from optimizer.check.audit import Audit
 from optimizer.check.checks import check_all
 from optimizer.check.fleet_audit import LATENCIES, RATE_TOLERANCE, FleetAudit, layout_of
 from optimizer.check.fleet_limits import OFFER_RULES
-from optimizer.fleet.plan import Pool
 from optimizer.scenario import Targets
 
 _OF_OFFERS = {rule.__name__ for rule in OFFER_RULES}
@@ -76,33 +75,3 @@ def _looser(kept: Targets, own: Targets) -> Iterator[str]:
         mine, theirs = getattr(own, name), getattr(kept, name)
         if theirs is None or theirs > mine:
             yield f"{name} {theirs if theirs is None else f'{theirs:g}'} is kept, {mine:g} is asked for"
-
-
-def served_latencies(audit: FleetAudit) -> Iterator[str]:
-    """What is said of a class on a pool agrees with itself: its times add up, and whether its own targets hold."""
-    for pool in audit.plan.pools:
-        for served in pool.serves:
-            key = (pool.model, served.class_name)
-            own, what = audit.targets_asked(key), f"{pool.id}, {served.class_name}"
-            holds = all(
-                getattr(own, name) is None or getattr(served, name) <= getattr(own, name) * (1 + TOLERANCE)
-                for name in LATENCIES
-            )
-            if own.confidence is None and served.holds != holds:
-                figures = ", ".join(f"{name} {getattr(served, name):.6g}" for name in LATENCIES)
-                yield f"{what}: targets are said {'' if served.holds else 'not '}to hold at {figures}"
-            elif served.holds and not holds:
-                yield f"{what}: targets are said to hold, and are missed before their confidence is counted"
-            yield from (f"{what}: {message}" for message in _adds_up(audit, pool, key, served.e2e_ms, served))
-
-
-def _adds_up(audit: FleetAudit, pool: Pool, key: tuple[str, str], e2e_ms: float, served: object) -> Iterator[str]:
-    said = audit.classes[key]
-    ttft, tpot = (float(getattr(served, name)) for name in ("ttft_ms", "tpot_ms"))
-    whole = ttft + (said.output_tokens - 1) * tpot
-    # Percentiles do not add up, nor does the mean over answers of unlike lengths.
-    if audit.targets_kept(pool).at == "mean" and len(pool.serves) == 1 and said.output_cv == 0.0:
-        if not close(e2e_ms, whole, 1e-4):
-            yield f"TTFT and {said.output_tokens - 1:,} more tokens take {whole:.3f} ms, not {e2e_ms:.3f}"
-    if e2e_ms < ttft * (1 - TOLERANCE):
-        yield f"the whole answer takes {e2e_ms:.3f} ms, its first token {ttft:.3f}"
