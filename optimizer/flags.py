@@ -14,6 +14,7 @@ from optimizer.errors import QuestionError, ScenarioError
 from optimizer.fields import (
     Count,
     Day,
+    Dollars,
     EngineName,
     Name,
     ParallelSize,
@@ -175,6 +176,12 @@ class SimulateFlags(Part):
     trace: Path
     speedup: Annotated[float, number("a number from 0.001 to 1,000", lambda x: 1e-3 <= x <= 1e3)] = 1.0
     limit: Annotated[int, whole(1, 100_000_000)] | None = None
+
+
+class ParetoFlags(Part):
+    """How far `shardwise pareto` goes."""
+
+    up_to_usd_per_hour: Dollars | None = None
 
 
 def performance_asked(performance: str | None, table: Path | None) -> SpeedSource | None:
