@@ -104,9 +104,14 @@ def pose(
     listed = catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files)
     catalog = at_own_prices(scenario, listed)
     check_names(scenario, catalog.frame)
+    return pose_on(scenario, model, listed, catalog, today or date.today())
+
+
+def pose_on(scenario: Scenario, model: ModelSpec, listed: OfferTable, catalog: OfferTable, today: date) -> Problem:
+    """Pose a question on offers at the user's own prices, whose names are checked already."""
     shapes, shape_of = node_shapes(catalog.frame)
     candidates = build_candidates(scenario, model, shapes)
-    kept = offer_rows(scenario, catalog.frame, shape_of, today or date.today())
+    kept = offer_rows(scenario, catalog.frame, shape_of, today)
     return Problem(
         scenario, model, listed, catalog, shapes, candidates, build_choices(scenario, candidates.frame, kept)
     )
