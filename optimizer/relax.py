@@ -447,7 +447,9 @@ def _most_carried(scenario: Scenario, rows: pd.DataFrame) -> float:
     budget = scenario.limits.budget_usd_per_hour
     if budget is not None:
         nodes = np.minimum(nodes, round(budget * MICRO) // rows["price_micro_usd"].to_numpy())
-    replicas = most_replicas(scenario, nodes, rows["replicas_per_node"].to_numpy(), rows["nodes_per_replica"].to_numpy())
+    replicas = most_replicas(
+        scenario, nodes, rows["replicas_per_node"].to_numpy(), rows["nodes_per_replica"].to_numpy()
+    )
     return float((replicas * rows["capacity"].to_numpy()).max())
 
 

@@ -37,7 +37,8 @@ def budget(
 
     flags = read_flags(BudgetFlags, {"usd_per_hour": usd_per_hour, "maximize": maximize})
     question = apply_fields(read_question(scenario, {}), set_ or ())
-    from optimizer.whatif.budget import MAXIMIZED, what_budgets_buy  # noqa: PLC0415
+    from optimizer.whatif.budget import what_budgets_buy  # noqa: PLC0415
+    from optimizer.whatif.budget_report import MAXIMIZED  # noqa: PLC0415
 
     wanted = [name for name in MAXIMIZED if name in flags.maximize]
     found = what_budgets_buy(question, flags.usd_per_hour, wanted)

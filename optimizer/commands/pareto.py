@@ -13,7 +13,8 @@ from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_js
 WHAT = "What layouts are compared by (cost, TPOT and TTFT when none is named)"
 ScenarioFile = Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.")]
 Set = Annotated[
-    Texts, option("--set", help="Change a field, as in workload.request_rate=8; may be repeated.", metavar="FIELD=VALUE")
+    Texts,
+    option("--set", help="Change a field, as in workload.request_rate=8; may be repeated.", metavar="FIELD=VALUE"),
 ]
 
 
@@ -40,7 +41,8 @@ def pareto(
     ] = None,
     set_: Set = None,
     plot: Annotated[
-        Path | None, option("--plot", help="Draw cost against latency (needs matplotlib).", metavar="OUT.png", panel=OUTPUT)
+        Path | None,
+        option("--plot", help="Draw cost against latency (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
     ] = None,
     out: Annotated[Path | None, option("--out", help="Write all points.", metavar="OUT.csv", panel=OUTPUT)] = None,
     no_calibration: NoCalibration = False,
@@ -64,7 +66,8 @@ def pareto(
     flags = read_flags(ParetoFlags, {"up_to_usd_per_hour": up_to})
     question = apply_fields(read_question(scenario, {}), set_ or ())
     from optimizer.report import pareto as report  # noqa: PLC0415
-    from optimizer.whatif.front import BY_DEFAULT, OBJECTIVES, find_front  # noqa: PLC0415
+    from optimizer.whatif.front import find_front  # noqa: PLC0415
+    from optimizer.whatif.front_points import BY_DEFAULT, OBJECTIVES  # noqa: PLC0415
 
     objectives = [name for name in OBJECTIVES if name in asked] or BY_DEFAULT
     found = find_front(question, objectives, up_to_usd_per_hour=flags.up_to_usd_per_hour)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from optimizer.report.text import bullet, count, dollars, heading, make_console, make_table
-from optimizer.whatif.budget import Bought, BudgetReport
+from optimizer.whatif.budget_report import Bought, BudgetReport
 
 TITLES = {
     "traffic": "most traffic",
@@ -33,7 +33,9 @@ def print_budgets(report: BudgetReport) -> None:
     else:
         out.print(f"As it is asked, the scenario costs {dollars(report.least_usd_per_hour)}/hour at the least.")
     at = "means" if report.at == "mean" else f"{report.at} of requests"
-    out.print(f"Each is the most over the whole catalog with every rule kept. Latencies are {at}, at the traffic asked.")
+    out.print(
+        f"Each is the most over the whole catalog with every rule kept. Latencies are {at}, at the traffic asked."
+    )
     for answer in report.budgets:
         enough = "" if answer.enough else " (not enough for the scenario as it is asked)"
         heading(out, f"{dollars(answer.usd_per_hour)}/hour{enough}")

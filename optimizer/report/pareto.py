@@ -11,7 +11,8 @@ from typing import Any
 from optimizer.errors import QuestionError
 from optimizer.report.text import count, dollars, make_console, make_table, milliseconds
 from optimizer.user_files import write_whole
-from optimizer.whatif.front import WORTH, Front, FrontPoint, Objective
+from optimizer.whatif.front import WORTH
+from optimizer.whatif.front_points import Front, FrontPoint, Objective
 
 MOST_SHOWN = 24  # points in a table; the rest are in --out and --json
 TRAFFIC_UNITS = {
@@ -51,8 +52,8 @@ def print_front(front: Front) -> None:
     by = ", ".join(name.upper() if name not in ("cost", "throughput") else name for name in front.objectives)
     out.print(f"FRONT of {by}: {len(front.points):,} of {front.compared:,} layouts", style="bold green")
     out.print(
-        f"Complete up to {dollars(front.up_to_usd_per_hour)}/hour: each of the others is matched or beaten in everything "
-        f"by one of these. Latencies are {_level_words(front)} at the scenario's traffic."
+        f"Complete up to {dollars(front.up_to_usd_per_hour)}/hour: each of the others is matched or beaten in "
+        f"everything by one of these. Latencies are {_level_words(front)} at the scenario's traffic."
     )
     out.print()
     shown = pick(front.points, MOST_SHOWN)
@@ -79,7 +80,10 @@ def _level_words(front: Front) -> str:
 def _columns(objectives: Sequence[Objective], unit: str) -> list[tuple[str, Any]]:
     """Return headings and what stands under them: the cost, what was asked for, and TPOT and TTFT in any case."""
     columns: list[tuple[str, Any]] = [("$/hour", lambda point: dollars(point.usd_per_hour))]
-    columns += [("TPOT", lambda point: milliseconds(point.tpot_ms)), ("TTFT", lambda point: milliseconds(point.ttft_ms))]
+    columns += [
+        ("TPOT", lambda point: milliseconds(point.tpot_ms)),
+        ("TTFT", lambda point: milliseconds(point.ttft_ms)),
+    ]
     if "e2e" in objectives:
         columns.append(("E2E", lambda point: milliseconds(point.e2e_ms)))
     if "throughput" in objectives:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from optimizer.errors import QuestionError
-from optimizer.whatif.front import COLUMNS, LATENCY, Front, FrontPoint, Objective
+from optimizer.whatif.front_points import COLUMNS, LATENCY, Front, FrontPoint, Objective
 
 NAMES = {"tpot": "time per output token", "ttft": "time to first token", "e2e": "end to end"}
 MARKERS = "osD^vP*Xph<>"
@@ -59,7 +59,9 @@ def _draw(axes: Any, front: Front, name: Objective, colours: dict[str, tuple[Any
     most = max(point.most_traffic for point in front.points)
     sized = "throughput" in front.objectives
     steps = lower_steps(front, column)
-    axes.step(*zip(*steps, strict=True), where="post", color="0.75", linewidth=1.2, zorder=1, label="least for the money")
+    axes.step(
+        *zip(*steps, strict=True), where="post", color="0.75", linewidth=1.2, zorder=1, label="least for the money"
+    )
     for gpu, (colour, marker) in colours.items():
         mine = [point for point in front.points if point.layout.gpu == gpu]
         axes.scatter(

@@ -1,7 +1,7 @@
 """The front of cost against latency: every layout that no other one beats in all that the user looks at.
 
-It is read off a table of every layout up to a cost (optimizer.whatif.operating), so it is complete there. Cutting off at
-a cost loses nothing below it: whatever beats a layout costs no more than the layout does.
+It is read off a table of every layout up to a cost (optimizer.whatif.operating), so it is complete there. Cutting off
+at a cost loses nothing below it: whatever beats a layout costs no more than the layout does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,81 +20,18 @@ from catalogs.offers import OfferTable
 from optimizer.answer import Answer, answers
 from optimizer.choices import MICRO
 from optimizer.errors import QuestionError
-from optimizer.plan import AnswerPart, Layout
 from optimizer.scenario import Scenario
 from optimizer.solve import Problem, audit_answers, pose
 from optimizer.version import __version__
+from optimizer.whatif.front_points import BY_DEFAULT, COLUMNS, LATENCY, OBJECTIVES, Front, FrontPoint, Objective
 from optimizer.whatif.operating import as_choices, layouts_up_to, micro, operating_table
 from optimizer.wording import summarize
 
-Objective = Literal["cost", "tpot", "ttft", "e2e", "throughput"]
 Floats = NDArray[np.float64]
 
-OBJECTIVES: tuple[Objective, ...] = ("cost", "tpot", "ttft", "e2e", "throughput")
-BY_DEFAULT: tuple[Objective, ...] = ("cost", "tpot", "ttft")
-COLUMNS: dict[Objective, str] = {
-    "cost": "cost_micro_usd",
-    "tpot": "tpot_ms",
-    "ttft": "ttft_ms",
-    "e2e": "e2e_ms",
-    "throughput": "traffic",
-}
-LATENCY: tuple[Objective, ...] = ("tpot", "ttft", "e2e")
 UP_TO = 10.0  # times the least cost, where the user says no other end
 WORTH = 0.1  # a knee is at least so much better than the cheapest
 MOST_LAYOUTS = 300_000  # to compare, where the user says no end: a lower one is taken
-
-
-class FrontPoint(AnswerPart):
-    """A layout that none up to its cost beats in every objective.
-
-    Attributes:
-        tpot_ms, ttft_ms, e2e_ms: at the scenario's traffic, at the level and the confidence that targets are held at.
-        most_traffic: the most that the layout carries within every rule and target, in the unit of the workload.
-        best_in: objectives in which no other point is better.
-        knee: this is the best step up from the cheapest (see Front).
-    """
-
-    usd_per_hour: float
-    tpot_ms: float
-    ttft_ms: float
-    e2e_ms: float
-    most_traffic: float
-    best_in: tuple[Objective, ...]
-    knee: bool
-    summary: str
-    layout: Layout
-
-
-class Front(AnswerPart):
-    """Every layout that no other one beats; what `shardwise pareto --json` prints.
-
-    Attributes:
-        objectives: what layouts are compared by: cost and latencies, the less the better; throughput, the more.
-        at, confidence: what latencies are: means or a percentile, and the probability with which they hold.
-        traffic_kind: the unit of `most_traffic`: request_rate, concurrency or output_tokens_per_second.
-        up_to_usd_per_hour: layouts up to this cost were compared. Null when infeasible.
-        compared: how many layouts were: every number of every replica, each on its cheapest offer.
-        points: the front, cheapest first. Of layouts alike in every objective it holds one.
-        knee: position among the points of the best step up from the cheapest: of those at least a tenth better than
-            it (in the geometric mean of latencies, and of throughput, looked at), the one that gains most per dollar,
-            both in proportion: log of the gain over log of the cost. The cheapest, where none is as much better.
-        warnings: what to know before relying on it.
-    """
-
-    schema_version: Literal["1"] = "1"
-    shardwise_version: str
-    status: Literal["complete", "infeasible"]
-    scenario: dict[str, Any]
-    objectives: tuple[Objective, ...]
-    at: str
-    confidence: float | None
-    traffic_kind: str
-    up_to_usd_per_hour: float | None
-    compared: int
-    points: tuple[FrontPoint, ...]
-    knee: int | None
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,7 +155,9 @@ def _end(problem: Problem, up_to_usd_per_hour: float | None) -> int | None:
 def _values(table: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
     """Return what layouts are compared by, a column an objective, the less the better."""
     columns = [table[COLUMNS[name]].to_numpy(dtype=np.float64) for name in objectives]
-    return np.column_stack([-one if name == "throughput" else one for name, one in zip(objectives, columns, strict=True)])
+    return np.column_stack(
+        [-one if name == "throughput" else one for name, one in zip(objectives, columns, strict=True)]
+    )
 
 
 def _front_of(problem: Problem, table: pd.DataFrame, objectives: Sequence[Objective]) -> _Sorted:

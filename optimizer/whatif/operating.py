@@ -137,7 +137,7 @@ def _at_limits(problem: Problem, table: pd.DataFrame, widest: bool) -> pd.DataFr
 
     def carried(limit: Ints) -> Floats:
         full = predict_closed_loop(speed, limit, work.input_tokens, work.output_tokens)
-        return full.output_tokens_per_second * replicas * scenario.max_utilization
+        return np.asarray(full.output_tokens_per_second * replicas * scenario.max_utilization)
 
     high = table["concurrency"].to_numpy()
     low = np.ones_like(high)
@@ -165,9 +165,7 @@ def _latencies_ms(scenario: Scenario, speed: SpeedBackend, rows: pd.DataFrame) -
         in_flight = np.ceil(work.demand / replicas) if work.kind == "concurrency" else limit
         now = always_in_flight(speed, in_flight, scenario, levels)
     factors = latency_factors(scenario, speed)
-    return {
-        name: _rounded(seconds * factors[name] * 1e3) for name, seconds in zip(LATENCIES, now.at(at), strict=True)
-    }
+    return {name: _rounded(seconds * factors[name] * 1e3) for name, seconds in zip(LATENCIES, now.at(at), strict=True)}
 
 
 def _rounded(values: Floats) -> Floats:
