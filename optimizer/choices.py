@@ -153,6 +153,15 @@ def nodes_needed(replicas: Ints, replicas_per_node: Ints, nodes_per_replica: Int
     return np.where(nodes_per_replica > 1, replicas * nodes_per_replica, -(-replicas // replicas_per_node))
 
 
+def most_replicas(scenario: Scenario, nodes: Ints, replicas_per_node: Ints, nodes_per_replica: Ints) -> Ints:
+    """Return the most replicas that the scenario allows on so many whole nodes; 0 where it allows none there."""
+    replicas = np.where(nodes_per_replica > 1, nodes // nodes_per_replica, nodes * replicas_per_node)
+    allowed = np.array([0, *sorted(scenario.limits.replicas)], dtype=np.int64)
+    if len(allowed) > 1:
+        replicas = allowed[np.searchsorted(allowed, replicas, side="right") - 1]
+    return replicas
+
+
 def fewest_replicas(scenario: Scenario, capacity: NDArray[np.float64]) -> Ints:
     """Return the fewest replicas that carry the traffic; NEVER where no number of them does."""
     with np.errstate(divide="ignore", invalid="ignore"):

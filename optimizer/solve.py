@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -16,7 +18,9 @@ from optimizer.answer import Answer, answers
 from optimizer.calibration_used import calibration_used, calibration_warnings
 from optimizer.candidates import Candidates, build_candidates, node_shapes
 from optimizer.capacity import give_up_targets, with_capacity
-from optimizer.check import check_layout, check_plan
+from optimizer.check import check_plan
+from optimizer.check.audit import Audit
+from optimizer.check.checks import check_all, offers_of
 from optimizer.choices import MICRO, Choices, build_choices, offer_rows
 from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
@@ -81,7 +85,7 @@ def solve(
     """
     problem = pose(scenario, model=model, catalog=catalog, today=today)
     day = today or date.today()
-    feasible = _feasible(problem)
+    feasible = feasible_choices(problem)
     plan = _infeasible_plan(problem, day, settings) if feasible.empty else _plan(problem, feasible, day, settings)
     violations = check_plan(plan, problem.model, problem.listed.frame)
     if violations:
@@ -102,9 +106,14 @@ def pose(
     listed = with_owned(listed, scenario.prices.owned, today or date.today())
     catalog = at_own_prices(scenario, listed)
     check_names(scenario, catalog.frame)
+    return pose_on(scenario, model, listed, catalog, today or date.today())
+
+
+def pose_on(scenario: Scenario, model: ModelSpec, listed: OfferTable, catalog: OfferTable, today: date) -> Problem:
+    """Pose a question on offers at the user's own prices, whose names are checked already."""
     shapes, shape_of = node_shapes(catalog.frame)
     candidates = build_candidates(scenario, model, shapes)
-    kept = offer_rows(scenario, catalog.frame, shape_of, today or date.today())
+    kept = offer_rows(scenario, catalog.frame, shape_of, today)
     return Problem(
         scenario, model, listed, catalog, shapes, candidates, build_choices(scenario, candidates.frame, kept)
     )
@@ -142,7 +151,7 @@ def _not_dominated(feasible: pd.DataFrame) -> pd.DataFrame:
     return feasible.loc[sorted({*of_each_gpu.index, *feasible.index[:KEPT_IN_ALL]})]
 
 
-def _feasible(problem: Problem) -> pd.DataFrame:
+def feasible_choices(problem: Problem) -> pd.DataFrame:
     """Return the choices that break no rule, without those that miss a target at the traffic that they would get.
 
     A replica gets less than it could carry within its targets, which can only help a mean; the closed form of a
@@ -239,14 +248,7 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
         problem.model.max_context_tokens,
     )
 
-    def cheapest_of(changed: Scenario) -> Answer | None:
-        again = pose(changed, model=problem.model, catalog=problem.listed, today=today)
-        found = answers(changed, problem.model, _feasible(again).head(1), again.candidates.speed, again.offers)
-        if not found:
-            return None
-        _audit(changed, problem, found[0], today)
-        return found[0]
-
+    cheapest_of = partial(cheapest_answer, model=problem.model, catalog=problem.listed, today=today)
     rules = infeasible.find_conflict(scenario, table, settings)
     return Plan(
         status="infeasible",
@@ -258,18 +260,40 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
     )
 
 
-def _audit(changed: Scenario, problem: Problem, answer: Answer, today: date) -> None:
-    """Raise AuditError where the answer to a changed question breaks a rule of it."""
-    violations = check_layout(
-        changed,
-        problem.model,
-        answer.layout,
-        cost=answer.cost,
-        memory=answer.memory,
-        performance=answer.performance,
-        offers=problem.listed.frame,
-        today=today,
-    )
+def cheapest_answer(scenario: Scenario, *, model: ModelSpec, catalog: OfferTable, today: date) -> Answer | None:
+    """Return the cheapest answer, audited, without alternatives and reasons; None where nothing is feasible.
+
+    For questions that are asked by the dozen. Of rows that keep every rule the table's first is the cheapest: what the
+    program would choose.
+
+    Raises:
+        AuditError: the checker found a rule broken in the answer.
+    """
+    problem = pose(scenario, model=model, catalog=catalog, today=today)
+    found = answers(scenario, model, feasible_choices(problem).head(1), problem.candidates.speed, problem.offers)
+    if not found:
+        return None
+    audit_answers(problem, found, today)
+    return found[0]
+
+
+def audit_answers(problem: Problem, found: Sequence[Answer], today: date) -> None:
+    """Raise AuditError where an answer breaks a rule of its question; all are predicted anew in one pass."""
+    rows = offers_of([answer.layout for answer in found], problem.listed.frame)
+    audits = [
+        Audit(
+            problem.scenario,
+            problem.model,
+            answer.layout,
+            today,
+            answer.cost,
+            answer.memory,
+            answer.performance,
+            offers=rows,
+        )
+        for answer in found
+    ]
+    violations = [violation for audited in check_all(audits) for violation in audited.violations]
     if violations:
         raise AuditError(violations)
 
