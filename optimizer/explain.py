@@ -166,7 +166,10 @@ def why_none(problem: Problem, shown: set[str]) -> tuple[Alternative, ...]:
     found = []
     for gpu in wanted:
         positions = np.nonzero(within & (gpus == gpu))[0]
-        why = _why_no_layout(problem, reasons, positions) if len(positions) else _why_no_candidate(problem, gpu)
+        if len(positions):
+            why = _why_no_layout(problem, reasons, positions)
+        else:
+            why = why_no_candidate(problem, problem.shapes.index[problem.shapes["gpu"] == gpu].to_numpy())
         found.append(Alternative(**nothing, gpu=gpu, summary="no layout keeps every rule", why=why))
     return tuple(found)
 
@@ -181,9 +184,9 @@ def _why_no_layout(problem: Problem, reasons: _Reasons, positions: Ints) -> str:
     return "no offer within the limits: " + ", ".join(broken_names(least))
 
 
-def _why_no_candidate(problem: Problem, gpu: str) -> str:
+def why_no_candidate(problem: Problem, shapes: Ints) -> str:
+    """Say what keeps every split of the model off these node shapes (rows of the problem's), within the limits."""
     dead = problem.candidates.dead
-    shapes = problem.shapes.index[problem.shapes["gpu"] == gpu]
     broken, count = dead["broken"].to_numpy(), dead["count"].to_numpy()
     mine = dead["shape"].isin(shapes).to_numpy() & ((broken & bits_of_kind("limit")) == 0)
     if not mine.any():

@@ -80,7 +80,7 @@ def solve(
     """
     problem = pose(scenario, model=model, catalog=catalog, today=today)
     day = today or date.today()
-    feasible = _feasible(problem)
+    feasible = holding(problem, problem.feasible)
     plan = _infeasible_plan(problem, day, settings) if feasible.empty else _plan(problem, feasible, day, settings)
     violations = check_plan(plan, problem.model, problem.listed.frame)
     if violations:
@@ -140,13 +140,16 @@ def _not_dominated(feasible: pd.DataFrame) -> pd.DataFrame:
     return feasible.loc[sorted({*of_each_gpu.index, *feasible.index[:KEPT_IN_ALL]})]
 
 
-def _feasible(problem: Problem) -> pd.DataFrame:
-    """Return the choices that break no rule, without those that miss a target at the traffic that they would get.
+def holding(problem: Problem, feasible: pd.DataFrame) -> pd.DataFrame:
+    """Return choices without those that miss a target at the traffic that they would get.
 
     A replica gets less than it could carry within its targets, which can only help a mean; the closed form of a
     percentile is not quite monotone, so those that would enter the program are looked at where they would run.
+
+    Args:
+        problem: the question and what it is answered from.
+        feasible: choices of it that break no rule, cheapest first.
     """
-    feasible = problem.feasible
     while problem.scenario.targets.at != "mean" and not feasible.empty:
         kept = _not_dominated(feasible)
         found = answers(problem.scenario, problem.model, kept, problem.candidates.speed, problem.offers)
@@ -155,6 +158,33 @@ def _feasible(problem: Problem) -> pd.DataFrame:
             break
         feasible = feasible.drop(index=kept.index[[not one for one in holds]])
     return feasible
+
+
+def cheapest_answer(
+    scenario: Scenario,
+    *,
+    model: ModelSpec,
+    catalog: OfferTable,
+    today: date,
+    settings: Settings | None = None,
+) -> Answer | None:
+    """Return the cheapest layout, proved and audited, without the reasons that `solve` gives; None if there is none.
+
+    Raises:
+        RuntimeError: the solver proved nothing within its time limit.
+        AuditError: the checker found a rule broken in the answer.
+    """
+    problem = pose(scenario, model=model, catalog=catalog, today=today)
+    feasible = holding(problem, problem.feasible)
+    if feasible.empty:
+        return None
+    run, kept = choose(feasible, scenario, settings)
+    if run.choice is None or run.outcome.status != "optimal":
+        raise RuntimeError(f"the layout program ended {run.outcome.status} on choices that keep every rule")
+    row = kept.iloc[[run.choice]]
+    answer = answers(scenario, model, row, problem.candidates.speed, problem.offers)[0]
+    audit_answer(scenario, problem, answer, today)
+    return answer
 
 
 def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Settings | None) -> Plan:
@@ -227,22 +257,15 @@ def _alternatives(
 def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -> Plan:
     scenario = problem.scenario
     problem = with_targets_given_up(problem)
-    table = infeasible.Table(
-        problem.choices.frame,
-        problem.candidates.frame,
-        problem.candidates.dead,
-        problem.choices.shape_offers,
-        problem.offers,
-        today,
-        problem.model.max_context_tokens,
-    )
+    table = conflict_table(problem, today)
 
     def cheapest_of(changed: Scenario) -> Answer | None:
         again = pose(changed, model=problem.model, catalog=problem.listed, today=today)
-        found = answers(changed, problem.model, _feasible(again).head(1), again.candidates.speed, again.offers)
+        best = holding(again, again.feasible).head(1)
+        found = answers(changed, problem.model, best, again.candidates.speed, again.offers)
         if not found:
             return None
-        _audit(changed, problem, found[0], today)
+        audit_answer(changed, problem, found[0], today)
         return found[0]
 
     rules = infeasible.find_conflict(scenario, table, settings)
@@ -256,8 +279,27 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
     )
 
 
-def _audit(changed: Scenario, problem: Problem, answer: Answer, today: date) -> None:
-    """Raise AuditError where the answer to a changed question breaks a rule of it."""
+def conflict_table(problem: Problem, today: date, choices: pd.DataFrame | None = None) -> infeasible.Table:
+    """Return what reasons for infeasibility are read from.
+
+    Args:
+        problem: with its targets given up (see `with_targets_given_up`).
+        today: the day that is asked on.
+        choices: the choices to look at; all of the problem's when not given.
+    """
+    return infeasible.Table(
+        problem.choices.frame if choices is None else choices,
+        problem.candidates.frame,
+        problem.candidates.dead,
+        problem.choices.shape_offers,
+        problem.offers,
+        today,
+        problem.model.max_context_tokens,
+    )
+
+
+def audit_answer(changed: Scenario, problem: Problem, answer: Answer, today: date) -> None:
+    """Raise AuditError where the answer to a changed question, at the problem's list prices, breaks a rule of it."""
     violations = check_layout(
         changed,
         problem.model,
