@@ -31,7 +31,17 @@ from catalogs.offer_files import (
 )
 from catalogs.providers import ProviderKind, load_providers
 
-__all__ = ["OFFER_COLUMNS", "Discount", "Offer", "OfferTable", "ProviderKind", "Term", "discounted", "load_offers", "sorted_offers"]
+__all__ = [
+    "OFFER_COLUMNS",
+    "Discount",
+    "Offer",
+    "OfferTable",
+    "ProviderKind",
+    "Term",
+    "discounted",
+    "load_offers",
+    "sorted_offers",
+]
 
 PRICES_FOLDER = Path(__file__).parent / "data" / "prices"
 

@@ -15,7 +15,7 @@ from optimizer.answer import Answer, answers
 from optimizer.calibration_used import calibration_used, calibration_warnings
 from optimizer.candidates import node_shapes
 from optimizer.choices import MICRO, broken_offer_rules
-from optimizer.explain import why_none, why_no_candidate
+from optimizer.explain import why_no_candidate, why_none
 from optimizer.infeasible import find_nearest_misses
 from optimizer.scenario import Scenario
 from optimizer.solve import Problem, cheapest_answer, conflict_table, pose, with_targets_given_up
@@ -60,7 +60,8 @@ def find_break_evens(
     Args:
         scenario: the question.
         offer: a pattern of offers (see optimizer.whatif.prices.matching); None asks for none in particular.
-        model, catalog: where the caller has them already.
+        model: where the caller has it already; else the scenario's is loaded.
+        catalog: offers at list prices, likewise.
         today: the day that price ages count from; the real one when not given.
 
     Raises:
@@ -123,9 +124,7 @@ def break_even(again: Repriced, name: str, select: Select) -> BreakEven:
     about = {"offer": name, "offers": int(group.offers.sum()), "allowed_offers": int(allowed.sum())}
     if group.rows.empty:
         return BreakEven(**about, status="no_price", why="no layout on it keeps every rule, whatever it costs")
-    now = answers(
-        problem.scenario, problem.model, group.rows.head(1), problem.candidates.speed, problem.offers
-    )
+    now = answers(problem.scenario, problem.model, group.rows.head(1), problem.candidates.speed, problem.offers)
     about["now"] = priced_layout(now[0])
     if group.any_price:
         return BreakEven(**about, status="any_price", why="no other offer in the catalog keeps every rule")
@@ -154,6 +153,7 @@ def _with_reason(again: Repriced, found: BreakEven, select: Select) -> BreakEven
     if found.now is not None:
         return found
     problem = again.problem
+    found = found.model_copy(update={"why": "; ".join((found.why, *_reasons(problem, select)))})
     group = Group(with_targets_given_up(problem), again.today, select)
     rows = group.problem.choices.frame
     mine = rows[group.offers[rows["offer"].to_numpy()]]
@@ -163,6 +163,13 @@ def _with_reason(again: Repriced, found: BreakEven, select: Select) -> BreakEven
     table = conflict_table(group.problem, again.today, mine)
     (nearest,) = find_nearest_misses(problem.scenario, table, most=1)
     return found.model_copy(update={"nearest": nearest})
+
+
+def _reasons(problem: Problem, select: Select) -> list[str]:
+    """Return why GPU types of which every offer is named have no layout within the question's limits."""
+    gpus, named = problem.offers["gpu"], select(problem.offers)
+    whole = set(gpus[named]) - set(gpus[~named])
+    return [f"{one.gpu}: {one.why}" for one in why_none(problem, set(gpus) - whole)]
 
 
 def _verified(again: Repriced, select: Select, group: Group, price: int) -> tuple[int, Resolved, Resolved]:
