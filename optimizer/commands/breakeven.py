@@ -8,7 +8,6 @@ import typer
 
 from optimizer.cli_options import AsOf, Json, NoCalibration, Text, Texts, limit, option
 from optimizer.commands.common import EPILOG, print_json
-from optimizer.commands.whatif import whatif_app
 
 OfferPattern = Annotated[
     Text,
@@ -21,7 +20,11 @@ OfferPattern = Annotated[
 ]
 
 
-@whatif_app.command(epilog=EPILOG)
+def register(app: typer.Typer) -> None:
+    """Add the command to a group of commands."""
+    app.command(epilog=EPILOG)(breakeven)
+
+
 def breakeven(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.")],
     offer: OfferPattern = None,

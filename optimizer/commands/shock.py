@@ -8,13 +8,16 @@ import typer
 
 from optimizer.cli_options import AsOf, Json, NoCalibration, Texts, option
 from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_json
-from optimizer.commands.whatif import whatif_app
 
 SHOCK = "The shock (repeat a flag for more parts)"
 EXAMPLES = "Patterns: a GPU type (H100*), a term (spot), a provider, or PROVIDER/INSTANCE_TYPE[/REGION[/TERM]]."
 
 
-@whatif_app.command(epilog=EPILOG)
+def register(app: typer.Typer) -> None:
+    """Add the command to a group of commands."""
+    app.command(epilog=EPILOG)(shock)
+
+
 def shock(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.")],
     price: Annotated[

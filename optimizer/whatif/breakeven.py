@@ -173,7 +173,7 @@ def _reasons(problem: Problem, select: Select) -> list[str]:
 
 
 def _verified(again: Repriced, select: Select, group: Group, price: int) -> tuple[int, Resolved, Resolved]:
-    """Solve at a price and one micro-dollar above; return the break-even with both, moved where rounding asks for it."""
+    """Solve at a price and one micro-dollar above; return the break-even, moved where rounding asks for it."""
     for _ in range(MOST_NUDGES):
         below, above = (_resolve(again, select, group, at) for at in (price, price + 1))
         if below.of_group and not above.of_group:

@@ -114,7 +114,7 @@ def _hint(frame: pd.DataFrame, pattern: str) -> str:
     elif "/" in pattern:
         near = near_matches(pattern, set(frame["provider"] + "/" + frame["instance_type"]))
     else:
-        near = _near_names(frame, pattern.strip("* "))
+        near = _near_names(frame, name) if (name := pattern.strip("* ")) else []
     return f"did you mean {' or '.join(near)}?" if near else f"expected {ACCEPTED}"
 
 
