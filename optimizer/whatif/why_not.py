@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -15,10 +15,12 @@ from catalogs.offers import OfferTable
 from optimizer.answer import Answer
 from optimizer.check import check_layout
 from optimizer.choices import MICRO
+from optimizer.divisibility import check_split
 from optimizer.explain import tie_words
 from optimizer.infeasible import find_nearest_misses
 from optimizer.plan import Layout, LeastChange, Miss
 from optimizer.relax import find_least_changes
+from optimizer.rules import bit
 from optimizer.scenario import Scenario
 from optimizer.solve import conflict_table
 from optimizer.split import Split
@@ -29,6 +31,19 @@ from optimizer.whatif.matches import Matches, cheapest_match, find_matches
 from optimizer.wording import split_words, summarize
 
 MOST_WAYS = 6
+MOST_TP = 64
+NAMED_BY = {  # the question's own limits, with what in a layout's words goes beyond them
+    "gpu_allowed": ("gpus",),
+    "weights_allowed": ("weights",),
+    "kv_cache_allowed": ("kv_cache",),
+    "sizes_allowed": SIZES,
+    "provider_allowed": ("provider", "instance_type"),
+    "provider_kind_allowed": ("provider", "instance_type"),
+    "region_allowed": ("region",),
+    "instance_type_allowed": ("instance_type",),
+    "term_allowed": ("term",),
+}
+DIVIDED_BY_TP = ("heads_divisible", "ffn_divisible", "vocabulary_divisible", "quantization_blocks")
 NUMBERS = ("nodes", "gpus_rented", "replicas")  # said of how much is rented, and left out together
 
 
@@ -64,15 +79,18 @@ def why_not(chosen: Chosen, asked: Asked) -> WhyNot:
     ways, comparison = _ways_out(chosen, asked)
     verdict: Verdict
     if len(found.rows):
+        found = replace(found, rows=_as_asked(found.rows, asked))
         table = conflict_table(found.problem, chosen.today, found.rows)
         (nearest,) = find_nearest_misses(chosen.scenario, table, most=1)
         changes = _least_changes(chosen, asked, found, tuple(nearest.breaks))
+        changes = changes or _in_other_numbers(chosen, asked)
         verdict = "breaks_rules"
     elif not found.offers.any():
         nearest, changes, verdict = _not_on_offer(found, asked), (), "not_on_offer"
     else:
         nearest = _ruled_out(chosen, found, asked)
-        changes = _across_nodes(chosen, asked, nearest)
+        changes, beyond = _across_nodes(chosen, asked, nearest)
+        nearest = nearest.model_copy(update={"breaks": nearest.breaks | beyond})
         verdict = "cannot_run" if nearest.breaks.keys() != {"on_offer"} else "not_on_offer"
     return WhyNot(
         **about,
@@ -82,6 +100,16 @@ def why_not(chosen: Chosen, asked: Asked) -> WhyNot:
         ways_out=ways,
         comparison=comparison,
     )
+
+
+def _as_asked(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
+    """Return the rows within the question's own limits on what was not named, where there are any.
+
+    Nobody who names a GPU type asks why it is not rented on another term, or run in a format that is not allowed.
+    """
+    unnamed = [rule for rule, names in NAMED_BY.items() if not any(getattr(asked, name) for name in names)]
+    within = rows[(rows["broken"].to_numpy() & bit(*unnamed)) == 0]
+    return rows if within.empty else within
 
 
 def understood(asked: Asked) -> dict[str, str]:
@@ -160,6 +188,18 @@ def _least_changes(chosen: Chosen, asked: Asked, found: Matches, rules: tuple[st
     return find_least_changes(scenario, table, rules, cheapest_of)
 
 
+def _in_other_numbers(chosen: Chosen, asked: Asked) -> tuple[LeastChange, ...]:
+    """Return the least changes to the question that admit the layout in another number of nodes than was named."""
+    freed = asked.without(*NUMBERS)
+    if freed.named == asked.named or not freed.named:
+        return ()
+    found = find_matches(chosen.scenario, freed, chosen.model, chosen.listed, chosen.today)
+    if found.rows.empty:
+        return ()
+    changes = _least_changes(chosen, freed, found, ())
+    return tuple(one.model_copy(update={"change": f"in other numbers, {one.change}"}) for one in changes)
+
+
 def _not_on_offer(found: Matches, asked: Asked) -> Miss:
     """Say which named part no offer has."""
     offers = found.problem.offers
@@ -211,6 +251,8 @@ def _ruled_out(chosen: Chosen, found: Matches, asked: Asked) -> Miss:
             breaks.setdefault(one.rule, one.message)
         # Counts are those of one replica: whether they would be enough is no matter where it does not run.
         rules = {rule: said for rule, said in breaks.items() if rule not in ("traffic", "whole_nodes", "arithmetic")}
+        if divided := next((rule for rule in rules if rule in DIVIDED_BY_TP), None):
+            rules[divided] += _sizes_that_divide(chosen.model, layout)
         split = split_words(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
         summary = f"{layout.gpus_per_node}x {layout.gpu} to a node: {split}"
         misses.append(Miss(summary=summary, usd_per_hour=None, breaks=rules or {"whole_nodes": _not_whole(layout)}))
@@ -218,6 +260,13 @@ def _ruled_out(chosen: Chosen, found: Matches, asked: Asked) -> Miss:
         said = f"no number of nodes on offer makes {asked.gpus_rented} GPUs"
         return Miss(summary=asked.text, usd_per_hour=None, breaks={"on_offer": said})
     return min(misses, key=lambda miss: len(miss.breaks))
+
+
+def _sizes_that_divide(model: ModelSpec, layout: Layout) -> str:
+    """Name the tensor parallel sizes that the model does divide over, all else as it is."""
+    split = Split(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
+    sizes = [str(tp) for tp in range(1, MOST_TP + 1) if not check_split(model, replace(split, tp=tp))]
+    return f"; tp {', '.join(sizes)} would" if sizes else ""
 
 
 def _not_whole(layout: Layout) -> str:
@@ -235,7 +284,7 @@ def _hypothetical(chosen: Chosen, asked: Asked, offer: dict[str, object]) -> Lay
     split = Split(
         asked.weights or str(own.weights),
         asked.kv_cache or card.own_kv_cache(str(own.own_kv_cache)),
-        asked.tp or 1,
+        asked.tp or (asked.ep if asked.ep is not None and asked.attention_dp is None else 1),
         asked.pp or 1,
         asked.ep or 1,
         asked.attention_dp or 1,
@@ -260,8 +309,11 @@ def _hypothetical(chosen: Chosen, asked: Asked, offer: dict[str, object]) -> Lay
     )
 
 
-def _across_nodes(chosen: Chosen, asked: Asked, nearest: Miss) -> tuple[LeastChange, ...]:
-    """Return what letting a replica span more nodes would do, where a rule on that is all that is broken."""
+def _across_nodes(chosen: Chosen, asked: Asked, nearest: Miss) -> tuple[tuple[LeastChange, ...], dict[str, str]]:
+    """Return what letting a replica span more nodes would do, where a rule on that is all that keeps it from running.
+
+    And what is broken even then, where that is not enough.
+    """
     scenario = chosen.scenario
     words, flags = [], []
     if "tp_scale_up" in nearest.breaks:
@@ -273,16 +325,26 @@ def _across_nodes(chosen: Chosen, asked: Asked, nearest: Miss) -> tuple[LeastCha
         words.append("replicas over up to 64 nodes")
         flags.append("limits.max_nodes_per_replica")
     if not words or set(nearest.breaks) - {"tp_scale_up", "nodes_per_replica", "vram_headroom", "ttft", "tpot", "e2e"}:
-        return ()
+        return (), {}
+    found = find_matches(scenario, asked, chosen.model, chosen.listed, chosen.today)
     answer = cheapest_match(scenario, asked, chosen.model, chosen.listed, chosen.today)
     if answer is None:
-        return ()
-    return (
-        LeastChange(
-            rules=tuple(rule for rule in nearest.breaks if rule in ("tp_scale_up", "nodes_per_replica")),
-            change=" and ".join(words),
-            flag=" ".join(flags),
-            summary=summarize(answer.layout),
-            usd_per_hour=answer.cost.usd_per_hour,
-        ),
+        return (), _beyond(chosen, asked, found, scenario, f"with {' and '.join(words)}")
+    rules = tuple(rule for rule in nearest.breaks if rule in ("tp_scale_up", "nodes_per_replica"))
+    change = LeastChange(
+        rules=rules,
+        change=" and ".join(words),
+        flag=" ".join(flags),
+        summary=summarize(answer.layout),
+        usd_per_hour=answer.cost.usd_per_hour,
     )
+    return (change,), {}
+
+
+def _beyond(chosen: Chosen, asked: Asked, found: Matches, scenario: Scenario, when: str) -> dict[str, str]:
+    """Say what a layout that was let across nodes breaks still, by rule."""
+    if found.rows.empty:
+        return {}
+    rows = _as_asked(found.rows, asked)
+    (nearest,) = find_nearest_misses(scenario, conflict_table(found.problem, chosen.today, rows), most=1)
+    return {rule: f"{when}: {said}" for rule, said in nearest.breaks.items()}
