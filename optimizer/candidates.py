@@ -116,15 +116,27 @@ def next_precision(allowed: tuple[str, ...]) -> tuple[str, ...]:
 def node_shapes(offers: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
     """Return the distinct node shapes among the offers, and the shape of each offer as a row number of that table.
 
-    Kept per table of offers, which must not change.
+    Kept per table of offers, which must not change. The order of the offers does not matter: at other prices the shapes
+    are the same table, so that what is kept for it still serves.
     """
     codes = np.zeros(len(offers), dtype=np.int64)
     for column in SHAPE_COLUMNS:
-        values, uniques = pd.factorize(offers[column], use_na_sentinel=False)
+        values, uniques = pd.factorize(offers[column], sort=True, use_na_sentinel=False)
         codes = codes * (len(uniques) + 1) + values
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     shapes = offers[SHAPE_COLUMNS].iloc[first].reset_index(drop=True)
-    return shapes.astype({"gpu": str, "fabric": str, "network": str}), inverse.astype(np.int64)
+    return _same_table(shapes.astype({"gpu": str, "fabric": str, "network": str})), inverse.astype(np.int64)
+
+
+_shape_tables: dict[str, pd.DataFrame] = {}
+
+
+def _same_table(shapes: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with this content that was returned before, if there is one."""
+    key = shapes.to_csv()
+    if key not in _shape_tables and len(_shape_tables) >= 64:
+        _shape_tables.clear()
+    return _shape_tables.setdefault(key, shapes)
 
 
 def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame) -> Candidates:

@@ -51,7 +51,7 @@ from optimizer.cli_options import (
     target,
     traffic,
 )
-from optimizer.commands import budget, pareto, solve_fleet
+from optimizer.commands import breakeven, budget, explain, pareto, shock, solve_fleet
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.whatif import whatif_app
 from optimizer.version import __version__
@@ -76,6 +76,9 @@ app.add_typer(validate_app, name="validate")
 app.add_typer(whatif_app, name="whatif")
 budget.register(whatif_app)
 pareto.register(app)
+breakeven.register(whatif_app)
+shock.register(whatif_app)
+explain.register(app)
 
 
 def _version(show: bool) -> None:

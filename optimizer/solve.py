@@ -85,7 +85,7 @@ def solve(
     """
     problem = pose(scenario, model=model, catalog=catalog, today=today)
     day = today or date.today()
-    feasible = feasible_choices(problem)
+    feasible = holding(problem, problem.feasible)
     plan = _infeasible_plan(problem, day, settings) if feasible.empty else _plan(problem, feasible, day, settings)
     violations = check_plan(plan, problem.model, problem.listed.frame)
     if violations:
@@ -151,13 +151,16 @@ def _not_dominated(feasible: pd.DataFrame) -> pd.DataFrame:
     return feasible.loc[sorted({*of_each_gpu.index, *feasible.index[:KEPT_IN_ALL]})]
 
 
-def feasible_choices(problem: Problem) -> pd.DataFrame:
-    """Return the choices that break no rule, without those that miss a target at the traffic that they would get.
+def holding(problem: Problem, feasible: pd.DataFrame) -> pd.DataFrame:
+    """Return choices without those that miss a target at the traffic that they would get.
 
     A replica gets less than it could carry within its targets, which can only help a mean; the closed form of a
     percentile is not quite monotone, so those that would enter the program are looked at where they would run.
+
+    Args:
+        problem: the question and what it is answered from.
+        feasible: choices of it that break no rule, cheapest first.
     """
-    feasible = problem.feasible
     while problem.scenario.targets.at != "mean" and not feasible.empty:
         kept = _not_dominated(feasible)
         found = answers(problem.scenario, problem.model, kept, problem.candidates.speed, problem.offers)
@@ -166,6 +169,33 @@ def feasible_choices(problem: Problem) -> pd.DataFrame:
             break
         feasible = feasible.drop(index=kept.index[[not one for one in holds]])
     return feasible
+
+
+def cheapest_answer(
+    scenario: Scenario,
+    *,
+    model: ModelSpec,
+    catalog: OfferTable,
+    today: date,
+    settings: Settings | None = None,
+) -> Answer | None:
+    """Return the cheapest layout, proved and audited, without the reasons that `solve` gives; None if there is none.
+
+    Raises:
+        RuntimeError: the solver proved nothing within its time limit.
+        AuditError: the checker found a rule broken in the answer.
+    """
+    problem = pose(scenario, model=model, catalog=catalog, today=today)
+    feasible = holding(problem, problem.feasible)
+    if feasible.empty:
+        return None
+    run, kept = choose(feasible, scenario, settings)
+    if run.choice is None or run.outcome.status != "optimal":
+        raise RuntimeError(f"the layout program ended {run.outcome.status} on choices that keep every rule")
+    row = kept.iloc[[run.choice]]
+    answer = answers(scenario, model, row, problem.candidates.speed, problem.offers)[0]
+    audit_answers(problem, [answer], today)
+    return answer
 
 
 def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Settings | None) -> Plan:
@@ -238,15 +268,7 @@ def _alternatives(
 def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -> Plan:
     scenario = problem.scenario
     problem = with_targets_given_up(problem)
-    table = infeasible.Table(
-        problem.choices.frame,
-        problem.candidates.frame,
-        problem.candidates.dead,
-        problem.choices.shape_offers,
-        problem.offers,
-        today,
-        problem.model.max_context_tokens,
-    )
+    table = conflict_table(problem, today)
 
     cheapest_of = partial(cheapest_answer, model=problem.model, catalog=problem.listed, today=today)
     rules = infeasible.find_conflict(scenario, table, settings)
@@ -260,21 +282,23 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
     )
 
 
-def cheapest_answer(scenario: Scenario, *, model: ModelSpec, catalog: OfferTable, today: date) -> Answer | None:
-    """Return the cheapest answer, audited, without alternatives and reasons; None where nothing is feasible.
+def conflict_table(problem: Problem, today: date, choices: pd.DataFrame | None = None) -> infeasible.Table:
+    """Return what reasons for infeasibility are read from.
 
-    For questions that are asked by the dozen. Of rows that keep every rule the table's first is the cheapest: what the
-    program would choose.
-
-    Raises:
-        AuditError: the checker found a rule broken in the answer.
+    Args:
+        problem: with its targets given up (see `with_targets_given_up`).
+        today: the day that is asked on.
+        choices: the choices to look at; all of the problem's when not given.
     """
-    problem = pose(scenario, model=model, catalog=catalog, today=today)
-    found = answers(scenario, model, feasible_choices(problem).head(1), problem.candidates.speed, problem.offers)
-    if not found:
-        return None
-    audit_answers(problem, found, today)
-    return found[0]
+    return infeasible.Table(
+        problem.choices.frame if choices is None else choices,
+        problem.candidates.frame,
+        problem.candidates.dead,
+        problem.choices.shape_offers,
+        problem.offers,
+        today,
+        problem.model.max_context_tokens,
+    )
 
 
 def audit_answers(problem: Problem, found: Sequence[Answer], today: date) -> None:

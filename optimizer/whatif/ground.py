@@ -14,7 +14,7 @@ from catalogs.offers import OfferTable
 from optimizer.choices import MICRO
 from optimizer.plan import Plan
 from optimizer.scenario import Scenario
-from optimizer.solve import Problem, feasible_choices, pose, pose_on, solve
+from optimizer.solve import Problem, holding, pose, pose_on, solve
 from optimizer.whatif.operating import operating_table
 
 
@@ -59,7 +59,7 @@ class Ground:
             offers = self._within_limits
             changed = self.scenario.changed(section, **{name: value})
             again = pose_on(changed, self.model, offers, offers, self.today) if len(offers.frame) else None
-            costs = [] if again is None else feasible_choices(again)["cost_micro_usd"].head(1).tolist()
+            costs = [] if again is None else holding(again, again.feasible)["cost_micro_usd"].head(1).tolist()
             self._least[key] = int(costs[0]) if costs else None
         return self._least[key]
 
