@@ -31,7 +31,17 @@ from catalogs.offer_files import (
 )
 from catalogs.providers import ProviderKind, load_providers
 
-__all__ = ["OFFER_COLUMNS", "Discount", "Offer", "OfferTable", "ProviderKind", "Term", "discounted", "load_offers"]
+__all__ = [
+    "OFFER_COLUMNS",
+    "Discount",
+    "Offer",
+    "OfferTable",
+    "ProviderKind",
+    "Term",
+    "discounted",
+    "load_offers",
+    "repriced",
+]
 
 PRICES_FOLDER = Path(__file__).parent / "data" / "prices"
 
@@ -197,12 +207,15 @@ def discounted(table: OfferTable, discounts: Sequence[Discount]) -> OfferTable:
     """
     if not discounts:
         return table
-    frame = table.frame.copy()
-    prices = frame["price_usd_per_node_hour"].to_numpy(copy=True)
+    prices = table.frame["price_usd_per_node_hour"].to_numpy(copy=True)
     for discount in discounts:
-        prices[_matches(frame, discount)] *= 1 - discount.percent / 100
-    frame["price_usd_per_node_hour"] = prices
-    return replace(table, frame=_sorted(frame))
+        prices[_matches(table.frame, discount)] *= 1 - discount.percent / 100
+    return repriced(table, prices)
+
+
+def repriced(table: OfferTable, price_usd_per_node_hour: np.ndarray) -> OfferTable:
+    """Return the table with these prices, one a row of its frame, sorted anew."""
+    return replace(table, frame=_sorted(table.frame.assign(price_usd_per_node_hour=price_usd_per_node_hour)))
 
 
 def first_day(folder: Path = PRICES_FOLDER) -> date:
