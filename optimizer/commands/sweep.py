@@ -66,6 +66,10 @@ def whatif_sweep(
     gc.enable()  # unlike a single answer, a sweep lives long enough for garbage to matter
     flags = read_flags(SweepFlags, {"limit": limit, "jobs": jobs})
     grid, set_to = read_grid(vary), read_settings(settings)
+    if plot is not None:
+        from optimizer.report.sweep_plot import check_plot  # noqa: PLC0415
+
+        check_plot(grid, plot)
     asked = read_question(scenario, {})
     engine, said = choose_engine(flags.jobs, cluster)
     with _watch() as watch:
@@ -76,6 +80,10 @@ def whatif_sweep(
         except SweepInterrupted as stopped:
             watch.say(f"{stopped}; run the same command again to go on")
             raise typer.Exit(SIGNAL_EXIT + stopped.signal_number) from None
+    if plot is not None:
+        from optimizer.report.sweep_plot import plot_sweep  # noqa: PLC0415
+
+        plot_sweep(found, plot)
     if json:
         print_json(found)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from optimizer.wording import split_words
 SOLVED = ("optimal", "feasible")
 MOST_ROWS = 40
 MOST_COLUMNS = 6  # values of a second field that stand beside each other
-COLUMN_WIDTH = 16
+COLUMN_WIDTH = 13
 LAYOUT = ("gpu", "gpus_per_node", "weights", "kv_cache", "tp", "pp", "ep", "attention_dp")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -32,7 +33,9 @@ def print_sweep(found: Sweep, *, most_rows: int = MOST_ROWS, console: Console | 
     rows = found.table()
     most = most_rows or len(rows)
     fields = [varied.field for varied in found.varied]
-    if len(fields) == 1:
+    if len(fields) == 1 and len(rows) > most:
+        _print_stretches(out, rows, fields[0], most)
+    elif len(fields) == 1:
         _print_list(out, rows, fields, most)
     elif len(fields) == 2 and _fits_across(out, found):
         _print_across(out, rows, found, most)
@@ -42,6 +45,9 @@ def print_sweep(found: Sweep, *, most_rows: int = MOST_ROWS, console: Console | 
         _print_by_value(out, rows, found, most)
     _print_refused(out, rows, fields)
     out.print()
+    for what, mark in found.marks.items():
+        if what.startswith("prices of"):
+            out.print(f"{what.capitalize()}: {mark.partition(', ')[2]}.")
     out.print(f"{amount_of(len(rows), 'row')} in {found.file}", style="bold")
 
 
@@ -75,7 +81,7 @@ def shown(value: Any) -> str:
 
 
 def _why_not(row: Row) -> str:
-    return f"infeasible: {row['conflict']}" if row["status"] == "infeasible" else f"{row['status']}: {row['message']}"
+    return f"infeasible: {str(row['conflict']).replace('+', ' + ')}" if row["status"] == "infeasible" else f"{row['status']}: {row['message']}"
 
 
 def _print_list(out: Console, rows: list[Row], fields: list[str], most: int) -> None:
@@ -109,6 +115,29 @@ def _print_list(out: Console, rows: list[Row], fields: list[str], most: int) -> 
         before = now
     out.print(table)
     _say_more(out, len(rows), most)
+
+
+def _print_stretches(out: Console, rows: list[Row], field: str, most: int) -> None:
+    """A line for each stretch of values that have one layout, where there are too many values for a line each."""
+    heading(out, "Cheapest layout by stretch of values")
+    table = make_table(
+        (field.rpartition(".")[2], "right"), ("$/hour", "right"), ("GPUs", "right"), ("", "left"), ("layout", "left")
+    )
+    stretches = [list(same) for _, same in itertools.groupby(rows, lambda row: (layout_of(row), row["conflict"]))]
+    for place, same in enumerate(stretches[:most]):
+        values = _from_to([shown(row[field]) for row in same])
+        if layout_of(same[0]) is None:
+            table.add_row(values, "-", "-", "", _why_not(same[0]))
+            continue
+        costs = _from_to([dollars(row["usd_per_hour"]) for row in same])
+        gpus = _from_to([f"{row['gpus']:,}" for row in same])
+        table.add_row(values, costs, gpus, "*" if place else "", layout_words(same[0]))
+    out.print(table)
+    _say_more(out, len(stretches), most)
+
+
+def _from_to(said: list[str]) -> str:
+    return said[0] if said[0] == said[-1] else f"{said[0]} - {said[-1]}"
 
 
 def _fits_across(out: Console, found: Sweep) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
+import time
 from collections.abc import Generator, Iterable
+from functools import lru_cache
 from typing import Any, Protocol
 
 from optimizer.errors import QuestionError
@@ -13,6 +16,7 @@ from optimizer.whatif.chunks import Chunk, Row, solve_chunk
 
 Solved = list[tuple[int, Row]]
 JOBS_EXTRA, DASK_EXTRA = 'pip install "shardwise[sweep]"', 'pip install "shardwise[dask]"'
+ORPHAN_CHECK_S = 1.0
 
 
 class Engine(Protocol):
@@ -54,7 +58,7 @@ class Processes:
         from joblib import Parallel, delayed  # noqa: PLC0415  an extra
 
         parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-        found: Any = parallel(delayed(_solve_undisturbed)(chunk) for chunk in chunks)
+        found: Any = parallel(delayed(_solve_undisturbed)(chunk, os.getpid()) for chunk in chunks)
         try:
             yield from found
         except BaseException:
@@ -65,10 +69,24 @@ class Processes:
                 found.close()
 
 
-def _solve_undisturbed(chunk: Chunk) -> Solved:
+def _solve_undisturbed(chunk: Chunk, asked_by: int) -> Solved:
     """Solve a chunk in a process that leaves Ctrl-C, which a terminal sends to all, to the one that asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with(asked_by)
     return solve_chunk(chunk)
+
+
+@lru_cache(maxsize=1)
+def _end_with(parent: int) -> None:
+    """End this process when the one that asked is gone: killed, it cannot tell."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(ORPHAN_CHECK_S)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _end_processes() -> None:
@@ -103,7 +121,7 @@ class DaskCluster:
         as_completed: Any = distributed.as_completed
         futures = self._client.map(solve_chunk, list(chunks), pure=False)
         try:
-            for _, rows in as_completed(futures, with_results=True):
+            for _, rows in as_completed(futures, loop=self._client.loop, with_results=True):
                 yield rows
         finally:
             with contextlib.suppress(Exception):

@@ -47,6 +47,7 @@ class Sweep(AnswerPart):
         scenario: the question without what is varied.
         price_factors: what list prices of all points are multiplied by ({"price:PATTERN": factor}).
         counts: points by status: optimal, feasible, infeasible, invalid, failed.
+        marks: what the answers rest on: version, prices, models, speed coefficients, each with its digest.
         kept: points that an earlier, interrupted run had solved.
         engine: what solved the others.
         columns: the columns of rows and file: the varied fields, then those of optimizer.whatif.point.
@@ -59,6 +60,7 @@ class Sweep(AnswerPart):
     price_factors: dict[str, float]
     varied: tuple[Varied, ...]
     counts: dict[str, int]
+    marks: dict[str, str]
     kept: int
     engine: str
     today: date
@@ -134,7 +136,7 @@ def sweep(
         if kept < len(grid):
             todo = set(range(len(grid))) - set(rows) if rows else None
             _run(engine, in_chunks(base, grid, todo, day, marks, engine.jobs), journal, rows, len(grid), watch)
-        found = _found(base, grid, rows, kept, engine, day, out)
+        found = _found(base, grid, rows, kept, engine, header, out)
         write_rows(out, found.columns, found.rows)
         journal.remove()
     finally:
@@ -186,7 +188,7 @@ def _base(scenario: Scenario, grid: Grid, fixed: Mapping[str, Value]) -> Base:
         raise ScenarioError("--set", error.problems) from None
 
 
-def _found(base: Base, grid: Grid, rows: dict[int, Row], kept: int, engine: Engine, day: date, out: Path) -> Sweep:
+def _found(base: Base, grid: Grid, rows: dict[int, Row], kept: int, engine: Engine, header: Header, out: Path) -> Sweep:
     table = tuple(
         (*map(plain, grid.at(point).values()), *(rows[point][name] for name in RESULT_COLUMNS))
         for point in range(len(grid))
@@ -197,9 +199,10 @@ def _found(base: Base, grid: Grid, rows: dict[int, Row], kept: int, engine: Engi
         price_factors=base.factors,
         varied=tuple(Varied(field=axis.name, values=tuple(map(plain, axis.values))) for axis in grid.axes),
         counts={status: statuses.count(status) for status in sorted(set(statuses))},
+        marks=dict(header.marks),
         kept=kept,
         engine=engine.name,
-        today=day,
+        today=date.fromisoformat(header.today),
         columns=(*grid.names, *RESULT_COLUMNS),
         rows=table,
         file=str(out),
