@@ -81,7 +81,9 @@ def shown(value: Any) -> str:
 
 
 def _why_not(row: Row) -> str:
-    return f"infeasible: {str(row['conflict']).replace('+', ' + ')}" if row["status"] == "infeasible" else f"{row['status']}: {row['message']}"
+    if row["status"] == "infeasible":
+        return f"infeasible: {str(row['conflict']).replace('+', ' + ')}"
+    return f"{row['status']}: {row['message']}"
 
 
 def _print_list(out: Console, rows: list[Row], fields: list[str], most: int) -> None:

@@ -41,7 +41,7 @@ def check_plot(grid: Grid, path: Path) -> None:
     if not any(axis.is_numeric for axis in grid.axes):
         raise QuestionError(f"--plot needs a varied field of numbers; {' and '.join(grid.names)} have none")
     try:
-        import matplotlib  # noqa: F401, ICN001, PLC0415  an extra
+        import matplotlib  # noqa: F401, PLC0415  an extra
     except ModuleNotFoundError:
         raise QuestionError(f"--plot needs matplotlib: {PLOT_EXTRA}") from None
 
@@ -121,7 +121,15 @@ def _draw_unsolved(axes: Any, rows: list[Row], field: str, several: bool) -> Non
     values = sorted({row[field] for row in rows if row["status"] not in SOLVED})
     if values:
         foot = axes.get_xaxis_transform()
-        axes.plot(values, [0.02] * len(values), "x", color="crimson", transform=foot, label="no layout (of some)" if several else "no layout", clip_on=False)
+        axes.plot(
+            values,
+            [0.02] * len(values),
+            "x",
+            color="crimson",
+            transform=foot,
+            label="no layout (of some)" if several else "no layout",
+            clip_on=False,
+        )
 
 
 def _finish(axes: Any, found: Sweep, field: str, rows: list[Row], two: bool) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel
 
 from catalogs.models import ModelSpec, load_model
 from catalogs.offers import OfferTable, load_offers
@@ -116,6 +117,8 @@ def _spelled(value: Any) -> str:
     """Spell a record out, the same in every process: a set's own order is not."""
     if is_dataclass(value) and not isinstance(value, type):
         return _spelled({one.name: getattr(value, one.name) for one in fields(value)})
+    if isinstance(value, BaseModel):
+        return _spelled(dict(value))
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_spelled(key)}:{_spelled(one)}" for key, one in value.items()) + "}"
     if isinstance(value, (set, frozenset)):
