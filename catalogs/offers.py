@@ -40,6 +40,7 @@ __all__ = [
     "Term",
     "discounted",
     "load_offers",
+    "repriced",
     "sorted_offers",
 ]
 
@@ -207,12 +208,15 @@ def discounted(table: OfferTable, discounts: Sequence[Discount]) -> OfferTable:
     """
     if not discounts:
         return table
-    frame = table.frame.copy()
-    prices = frame["price_usd_per_node_hour"].to_numpy(copy=True)
+    prices = table.frame["price_usd_per_node_hour"].to_numpy(copy=True)
     for discount in discounts:
-        prices[_matches(frame, discount)] *= 1 - discount.percent / 100
-    frame["price_usd_per_node_hour"] = prices
-    return replace(table, frame=sorted_offers(frame))
+        prices[_matches(table.frame, discount)] *= 1 - discount.percent / 100
+    return repriced(table, prices)
+
+
+def repriced(table: OfferTable, price_usd_per_node_hour: np.ndarray) -> OfferTable:
+    """Return the table with these prices, one a row of its frame, sorted anew."""
+    return replace(table, frame=sorted_offers(table.frame.assign(price_usd_per_node_hour=price_usd_per_node_hour)))
 
 
 def first_day(folder: Path = PRICES_FOLDER) -> date:

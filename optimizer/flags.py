@@ -173,6 +173,13 @@ class RunFlags(Part):
     time_limit: Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)] = 20.0
 
 
+class SweepFlags(Part):
+    """How `shardwise whatif sweep` runs and prints."""
+
+    jobs: Annotated[int, whole(1, 1024)] | None = None
+    limit: Annotated[int, whole(0, 1_000_000)] = 40
+
+
 class SimulateFlags(Part):
     """What `shardwise simulate` replays."""
 

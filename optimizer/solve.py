@@ -31,7 +31,7 @@ from optimizer.performance.backends.measured import MEASURED
 from optimizer.plan import Alternative, Cost, Layout, Performance, Plan, PriceBasis, SolverRun, SpeedCoverage
 from optimizer.programs.layout import LayoutAnswer, Settings, cheapest
 from optimizer.relax import find_least_changes
-from optimizer.savings import cheaper_choices, cheaper_if
+from optimizer.savings import Saving, cheaper_choices, cheaper_if
 from optimizer.scenario import Scenario
 from optimizer.version import __version__
 from optimizer.wording import summarize, terms_words, unmeasured_words
@@ -69,6 +69,7 @@ def solve(
     catalog: OfferTable | None = None,
     today: date | None = None,
     settings: Settings | None = None,
+    reasons: bool = True,
 ) -> Plan:
     """Return the cheapest feasible layout, proved, or why there is none.
 
@@ -78,6 +79,8 @@ def solve(
         catalog: offers at list prices, where the caller has them already; else the scenario's are loaded.
         today: the day that price ages count from; the real one when not given.
         settings: how the solver runs.
+        reasons: also work out what a person reads beside the answer: alternatives, savings, the ladder, nearest misses,
+            least changes. Without them the answer, or the conflict, is the same, proved and audited.
 
     Raises:
         QuestionError, CatalogError: something the user gave is wrong.
@@ -86,7 +89,10 @@ def solve(
     problem = pose(scenario, model=model, catalog=catalog, today=today)
     day = today or date.today()
     feasible = holding(problem, problem.feasible)
-    plan = _infeasible_plan(problem, day, settings) if feasible.empty else _plan(problem, feasible, day, settings)
+    if feasible.empty:
+        plan = _infeasible_plan(problem, day, settings, reasons)
+    else:
+        plan = _plan(problem, feasible, day, settings, reasons)
     violations = check_plan(plan, problem.model, problem.listed.frame)
     if violations:
         raise AuditError(violations)
@@ -198,14 +204,14 @@ def cheapest_answer(
     return answer
 
 
-def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Settings | None) -> Plan:
+def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Settings | None, reasons: bool) -> Plan:
     scenario = problem.scenario
     run, kept = choose(feasible, scenario, settings)
     if run.choice is None or run.bound_micro_usd is None:
         raise RuntimeError(f"the layout program ended {run.outcome.status} on choices that keep every rule")
     best_row = kept.iloc[run.choice]
-    others = feasible[feasible["gpu"] != best_row["gpu"]].drop_duplicates("gpu")
-    savings = cheaper_choices(problem, int(best_row["cost_micro_usd"]))
+    others = feasible[feasible["gpu"] != best_row["gpu"]].drop_duplicates("gpu") if reasons else feasible.head(0)
+    savings = cheaper_choices(problem, int(best_row["cost_micro_usd"])) if reasons else []
     wanted = [kept.index[run.choice], *others.index, *(saving.row for saving in savings)]
     rows = problem.choices.frame.loc[wanted]
     best, *rest = answers(scenario, problem.model, rows, problem.candidates.speed, problem.offers)
@@ -218,11 +224,20 @@ def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Setti
         memory=best.memory,
         performance=best.performance,
         targets=best.targets,
-        alternatives=_alternatives(problem, best_row, best, others, rest[: len(others)]),
-        cheaper_if=cheaper_if(problem, best, savings, rest[len(others) :]),
-        explanation=explain_ladder(problem, best_row, best, rest[0] if len(others) else None),
+        **(_reasons(problem, best_row, best, others, savings, rest) if reasons else {}),
         **_common(problem, today, best, _solver_run(problem, run, len(kept))),
     )
+
+
+def _reasons(
+    problem: Problem, best_row: pd.Series, best: Answer, others: pd.DataFrame, savings: list[Saving], rest: list[Answer]
+) -> dict[str, Any]:
+    """What a person reads beside the answer; `rest` has the answers of the other GPUs, then those of the savings."""
+    return {
+        "alternatives": _alternatives(problem, best_row, best, others, rest[: len(others)]),
+        "cheaper_if": cheaper_if(problem, best, savings, rest[len(others) :]),
+        "explanation": explain_ladder(problem, best_row, best, rest[0] if len(others) else None),
+    }
 
 
 def _with_bound(cost: Cost, bound_micro_usd: int) -> Cost:
@@ -265,7 +280,7 @@ def _alternatives(
     return (*listed, *why_none(problem, shown))
 
 
-def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -> Plan:
+def _infeasible_plan(problem: Problem, today: date, settings: Settings | None, reasons: bool) -> Plan:
     scenario = problem.scenario
     problem = with_targets_given_up(problem)
     table = conflict_table(problem, today)
@@ -276,8 +291,8 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
         status="infeasible",
         summary="no layout in the catalog keeps every rule",
         conflict=infeasible.describe_conflict(scenario, table, rules),
-        nearest_misses=infeasible.find_nearest_misses(scenario, table),
-        least_changes=find_least_changes(scenario, table, rules, cheapest_of),
+        nearest_misses=infeasible.find_nearest_misses(scenario, table) if reasons else (),
+        least_changes=find_least_changes(scenario, table, rules, cheapest_of) if reasons else (),
         **_common(problem, today, None, _solver_run(problem, None, len(problem.choices.frame))),
     )
 
