@@ -76,7 +76,6 @@ app.add_typer(validate_app, name="validate")
 app.add_typer(whatif_app, name="whatif")
 breakeven.register(whatif_app)
 shock.register(whatif_app)
-explain.register(app)
 
 
 def _version(show: bool) -> None:
@@ -580,6 +579,9 @@ def schema(
     if of not in known:
         raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
     sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")
+
+
+explain.register(app)
 
 
 def main() -> None:
