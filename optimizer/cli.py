@@ -79,7 +79,6 @@ budget.register(whatif_app)
 pareto.register(app)
 breakeven.register(whatif_app)
 shock.register(whatif_app)
-explain.register(app)
 
 
 def _version(show: bool) -> None:
@@ -615,6 +614,9 @@ def schema(
     if of not in known:
         raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
     sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")
+
+
+explain.register(app)
 
 
 def main() -> None:
