@@ -51,7 +51,8 @@ from optimizer.cli_options import (
     target,
     traffic,
 )
-from optimizer.commands import solve_fleet
+from optimizer.commands import breakeven, budget, explain, pareto, shock, solve_fleet
+from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.whatif import whatif_app
 from optimizer.version import __version__
@@ -74,6 +75,11 @@ app.add_typer(catalog_app, name="catalog")
 validate_app = typer.Typer(help="Compare predictions with what was measured.", no_args_is_help=True)
 app.add_typer(validate_app, name="validate")
 app.add_typer(whatif_app, name="whatif")
+budget.register(whatif_app)
+pareto.register(app)
+breakeven.register(whatif_app)
+shock.register(whatif_app)
+explain.register(app)
 
 
 def _version(show: bool) -> None:

@@ -14,6 +14,7 @@ from optimizer.errors import QuestionError, ScenarioError
 from optimizer.fields import (
     Count,
     Day,
+    Dollars,
     EngineName,
     Name,
     ParallelSize,
@@ -22,6 +23,7 @@ from optimizer.fields import (
     PositiveShare,
     Share,
     Tokens,
+    as_list,
     number,
     problem,
     whole,
@@ -81,6 +83,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "performance": ("performance", "backend"),
     "performance_table": ("performance", "table"),
 }
+MAXIMIZED = ("traffic", "context", "latency", "precision")  # what a budget buys (see optimizer.whatif.budget)
 PERFORMANCE_VARIABLE = "SHARDWISE_PERFORMANCE"  # what --performance is where neither flag nor file say so
 
 
@@ -170,6 +173,13 @@ class RunFlags(Part):
     time_limit: Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)] = 20.0
 
 
+class SweepFlags(Part):
+    """How `shardwise whatif sweep` runs and prints."""
+
+    jobs: Annotated[int, whole(1, 1024)] | None = None
+    limit: Annotated[int, whole(0, 1_000_000)] = 40
+
+
 class SimulateFlags(Part):
     """What `shardwise simulate` replays."""
 
@@ -177,6 +187,19 @@ class SimulateFlags(Part):
     trace: Path
     speedup: Annotated[float, number("a number from 0.001 to 1,000", lambda x: 1e-3 <= x <= 1e3)] = 1.0
     limit: Annotated[int, whole(1, 100_000_000)] | None = None
+
+
+class BudgetFlags(Part):
+    """What `shardwise whatif budget` asks."""
+
+    usd_per_hour: Annotated[tuple[Dollars, ...], BeforeValidator(as_list), Field(min_length=1, max_length=20)]
+    maximize: Annotated[tuple[Annotated[str, _one_of(MAXIMIZED, "lever")], ...], BeforeValidator(as_list)] = MAXIMIZED
+
+
+class ParetoFlags(Part):
+    """How far `shardwise pareto` goes."""
+
+    up_to_usd_per_hour: Dollars | None = None
 
 
 def performance_asked(performance: str | None, table: Path | None) -> SpeedSource | None:

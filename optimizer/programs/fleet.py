@@ -1,19 +1,22 @@
-"""The cheapest fleet of an instance, as a mixed-integer program in MathOpt with HiGHS."""
+"""The cheapest fleet of an instance, and the most traffic that one allows, in MathOpt with HiGHS."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
-from optimizer.programs.fleet_instance import FleetAnswer, FleetInstance
+from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Packed
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_money import fleet_cost
 from optimizer.programs.fleet_packing import pack
-from optimizer.programs.fleet_rates import Shares, fewest_replicas, fits, repaired, spread
+from optimizer.programs.fleet_rates import Dealt, class_rates, dealt, fewest_replicas, spread
+from optimizer.programs.fleet_solve import Solved, solve_fleet
+from optimizer.programs.fleet_survive import deal_after, failures_of, possible_losses
 from optimizer.programs.fleet_table import FleetTable, read_instance
 from optimizer.programs.layout import Settings
 from optimizer.programs.mathopt_outcome import Deadline, run_highs
 
-TIGHTER = 1 + 1e-6  # demand, where a fleet is only just too small within the solver's tolerance
+SCALE_GAP = 1e-6  # relative: a scale this near to its bound is the largest
 
 
 def cheapest_fleet(instance: FleetInstance, settings: Settings | None = None) -> FleetAnswer:
@@ -23,23 +26,108 @@ def cheapest_fleet(instance: FleetInstance, settings: Settings | None = None) ->
     (the greatest amount that all prices x hours are multiples of), and bounds are rounded up to one.
 
     Raises:
-        QuestionError: replicas fit on a node in too many ways to be packed exactly.
+        QuestionError: replicas can share a node in too many ways to be packed exactly.
         ValueError: the parts of the instance do not fit together.
     """
     chosen = settings or Settings()
     clock = Deadline(chosen.time_limit_s)
     table = read_instance(instance)
-    fleet = FleetModel(table)
-    fleet.model.minimize(fleet.cost())
-    run = run_highs(fleet.model, clock.left_s, seed=chosen.seed, absolute_gap=fleet.step_gap())
-    bound = None if run.bound is None else float(fleet.bound_micro_usd(run.bound))
-    if not run.has_solution:
-        return FleetAnswer(run.status, clock.seconds, bound_micro_usd=bound)
-    return answer_of(table, fleet.chosen(run.values()), bound, clock)
+    solved = solve_fleet(table, chosen, clock, aim="cost")
+    bound = None if solved.bound is None else float(solved.fleet.bound_micro_usd(solved.bound))
+    if solved.counts is None:
+        return FleetAnswer(solved.status, clock.seconds, bound_micro_usd=bound)
+    return answer_of(table, solved.counts, bound, clock)
+
+
+def most_traffic(instance: FleetInstance, settings: Settings | None = None) -> FleetAnswer:
+    """Find the fleet that carries the most of the demand, the same factor of every class and period.
+
+    `scale` is that factor (it may be above 1) and `scale_bound` what was proved; the fleet carries scale x demand, and
+    among those with the same replicas it is the cheapest.
+
+    Raises:
+        QuestionError: replicas can share a node in too many ways to be packed exactly.
+        ValueError: the parts of the instance do not fit together, or neither a budget nor caps bound the traffic.
+    """
+    chosen = settings or Settings()
+    clock = Deadline(chosen.time_limit_s)
+    ceiling = _most_conceivable(instance, chosen, clock)
+    if ceiling is None:
+        return FleetAnswer("infeasible", clock.seconds)
+    if ceiling <= 0:
+        return FleetAnswer(
+            "optimal", clock.seconds, cost_micro_usd=0.0, bound_micro_usd=0.0, scale=0.0, scale_bound=0.0
+        )
+    table = read_instance(_scaled(instance, ceiling), apart=instance.whole_classes)
+    solved = solve_fleet(table, chosen, clock, aim="scale")
+    bound = None if solved.bound is None else min(solved.bound, 1.0) * ceiling
+    if solved.counts is None:
+        return FleetAnswer(solved.status, clock.seconds, scale_bound=bound)
+    return _carrying(instance, table, solved, ceiling, bound, chosen, clock)
+
+
+def _scaled(instance: FleetInstance, factor: float) -> FleetInstance:
+    return replace(instance, demand=tuple(tuple(amount * factor for amount in period) for period in instance.demand))
+
+
+def _most_conceivable(instance: FleetInstance, settings: Settings, clock: Deadline) -> float | None:
+    """Return a factor that no fleet exceeds, from the linear relaxation; None where not even no demand is feasible."""
+    limited = {site for limit in instance.limits for site, weight in limit.weights.items() if weight > 0}
+    table = read_instance(instance)
+    open_ended = [
+        site
+        for site in table.kinds_at
+        if site not in limited and any(one.node_cap >= UNLIMITED for one in instance.sites[site].options)
+    ]
+    if instance.budget_micro_usd is None and open_ended:
+        raise ValueError("nothing bounds the traffic: give a budget, or a cap on every node that can serve it")
+    relaxed = FleetModel(table, whole_numbers=False, scaled=True, unbounded=True)
+    relaxed.model.maximize(relaxed.scale)
+    run = run_highs(relaxed.model, clock.left_s, seed=settings.seed)
+    return run.value(relaxed.scale) * (1 + SCALE_GAP) if run.has_solution else None
+
+
+def _carrying(
+    instance: FleetInstance,
+    table: FleetTable,
+    solved: Solved,
+    ceiling: float,
+    bound: float | None,
+    settings: Settings,
+    clock: Deadline,
+) -> FleetAnswer:
+    """Say how much the fleet that was found carries exactly, and drop what it does not need for that."""
+    counts = solved.counts
+    assert counts is not None
+    deals: list[Dealt | None] = []
+    for period in table.periods:
+        deals.append(_deal_as_found(table, counts, period))
+        if instance.survive != "nothing":
+            deals += [deal_after(table, counts, loss) for loss in possible_losses(table, counts, period)]
+    fullest = max((float("inf") if deal is None else deal.fullest for deal in deals), default=0.0)
+    scale = ceiling / fullest if fullest > 0 else 0.0
+    reached = read_instance(_scaled(instance, scale), apart=instance.whole_classes)
+    cheaper = solve_fleet(reached, settings, clock, aim="cost", replicas=counts.replicas)
+    answer = answer_of(reached, cheaper.counts or counts, None, clock)
+    proved = None if bound is None else max(bound, scale)
+    return replace(
+        answer,
+        status="optimal" if proved is not None and proved <= scale * (1 + SCALE_GAP) else "feasible",
+        scale=scale,
+        scale_bound=proved,
+    )
+
+
+def _deal_as_found(table: FleetTable, counts: Counts, period: int) -> Dealt | None:
+    here = {kind: count for (kind, t), count in counts.replicas.items() if t == period}
+    if not table.instance.whole_classes:
+        return spread(table, period, here)
+    shares = {(kind, b): share for (kind, b, t), share in counts.shares.items() if t == period and share}
+    return dealt(table, period, shares, here)
 
 
 def answer_of(table: FleetTable, counts: Counts, bound: float | None, clock: Deadline) -> FleetAnswer:
-    """Turn the whole numbers of a solution into an answer: exact shares, packing, cost; optimal where the bound says."""
+    """Turn the whole numbers of a solution into an answer: exact shares, packing and cost; optimal if the bound is."""
     instance = table.instance
     replicas: dict[tuple[int, int], int] = {}
     rates: dict[tuple[int, int, int], float] = {}
@@ -47,33 +135,37 @@ def answer_of(table: FleetTable, counts: Counts, bound: float | None, clock: Dea
     for period in table.periods:
         here, shares = deal(table, counts, period)
         replicas |= {(kind, period): count for kind, count in here.items()}
-        rates |= {(kind, c, period): rate for (kind, c), rate in class_rates(table, period, shares).items()}
-        at: dict[int, dict[int, int]] = defaultdict(dict)
-        for kind, count in here.items():
-            at[instance.kinds[kind].site][kind] = count
-        units = [
-            unit
-            for site in range(len(instance.sites))
-            for unit in pack(
-                instance, site, counts.site_nodes(site, period), at[site], counts.filled.get((site, period), ())
-            )
-        ]
-        packing.append(tuple(units))
+        of_classes = class_rates(table, period, shares.shares, whole=instance.whole_classes)
+        rates |= {(kind, index, period): rate for (kind, index), rate in of_classes.items()}
+        packing.append(_packed(table, counts, period, here))
     cost = float(fleet_cost(instance, counts.nodes))
-    best = cost if bound is None else min(bound, cost)
     return FleetAnswer(
         "optimal" if bound is not None and bound >= cost else "feasible",
         clock.seconds,
         cost_micro_usd=cost,
-        bound_micro_usd=None if bound is None else best,
+        bound_micro_usd=None if bound is None else min(bound, cost),
         nodes=counts.nodes,
         replicas=replicas,
         rates=rates,
         packing=tuple(packing),
+        failures=() if instance.survive == "nothing" else failures_of(table, counts),
     )
 
 
-def deal(table: FleetTable, counts: Counts, period: int) -> tuple[dict[int, int], Shares]:
+def _packed(table: FleetTable, counts: Counts, period: int, replicas: dict[int, int]) -> tuple[Packed, ...]:
+    instance = table.instance
+    at: dict[int, dict[int, int]] = defaultdict(dict)
+    for kind, count in replicas.items():
+        at[instance.kinds[kind].site][kind] = count
+    units: list[Packed] = []
+    for site in range(len(instance.sites)):
+        held = counts.filled.get((site, period), ())
+        nodes = counts.site_nodes(site, period)
+        units += pack(instance, site, nodes, at[site], held, by_kind=instance.survive == "node")
+    return tuple(units)
+
+
+def deal(table: FleetTable, counts: Counts, period: int) -> tuple[dict[int, int], Dealt]:
     """Return the replicas that are needed in a period, and the exact shares that they serve.
 
     Raises:
@@ -81,38 +173,17 @@ def deal(table: FleetTable, counts: Counts, period: int) -> tuple[dict[int, int]
     """
     here = {kind: count for (kind, t), count in counts.replicas.items() if t == period}
     if table.instance.whole_classes:
+        units = table.bundles
         whole = {
-            (kind, b): round(value) / table.bundles[b].units
+            (kind, b): round(value) / units[b].units
             for (kind, b, t), value in counts.shares.items()
             if t == period and round(value)
         }
-        shares: Shares | None = repaired(whole)
-        assert shares is not None
-        if not fits(table, period, shares, here):
-            raise RuntimeError("the solver's fleet is too small for the classes that it was given")
-        return here, shares
-    if table.instance.survive == "nothing":
-        here = fewest_replicas(table, period, here)
-    shares = spread(table, period, here)
-    if shares is None:
+        found: Dealt | None = dealt(table, period, whole, here)
+    else:
+        if table.instance.survive == "nothing":
+            here = fewest_replicas(table, period, here)
+        found = spread(table, period, here)
+    if found is None or not found.fits:
         raise RuntimeError("the solver's fleet is too small for the demand")
-    return here, shares
-
-
-def class_rates(table: FleetTable, period: int, shares: Shares) -> dict[tuple[int, int], float]:
-    """Return (kind, class) -> requests/s, from shares of bundles."""
-    rates: dict[tuple[int, int], float] = {}
-    taken: dict[int, int] = defaultdict(int)
-    for (kind, b), share in sorted(shares.items()):
-        bundle = table.bundles[b]
-        if table.instance.whole_classes:
-            count = round(share * bundle.units)
-            members = bundle.classes[taken[b] : taken[b] + count]
-            taken[b] += count
-            rates |= {(kind, index): table.instance.demand[period][index] for index in members}
-            continue
-        for index in bundle.classes:
-            rate = table.instance.demand[period][index] * share
-            if rate > 0:
-                rates[kind, index] = rate
-    return rates
+    return here, found

@@ -6,20 +6,23 @@ rates are; costs are counted in the step that all of them are multiples of.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, TypeAlias
 
 from ortools.math_opt.python import mathopt
 
-from optimizer.programs.fleet_instance import UNLIMITED, FleetInstance
-from optimizer.programs.fleet_money import cost_step, node_cost
+from optimizer.programs.fleet_instance import UNLIMITED, FleetInstance, Site
+from optimizer.programs.fleet_money import cost_step, cycle_hours, node_cost
 from optimizer.programs.fleet_packing import patterns, slot_rows
 from optimizer.programs.fleet_table import FleetTable
 
+NodeContents = Callable[[int], Sequence[dict[int, int]]]
 LARGEST_COST = 1e6  # of a node, in the objective
-Expression = mathopt.LinearExpression
+Expression: TypeAlias = Any  # a MathOpt linear expression; OR-Tools leaves its sums untyped
 
 
 class FleetModel:
@@ -30,22 +33,49 @@ class FleetModel:
         replicas: (kind, period) -> replicas.
         shares: (kind, bundle, period) -> share of the bundle that the kind serves; where classes are whole, how many
             of them, the same variable in every period.
-        filled: (site, period) -> (pattern by size, nodes that follow it), where counting GPUs is not exact.
+        scale: 1, or the variable that says which part of the demand is served.
+        takes: (kind, bundle) -> whether the kind serves the bundle, where a part of whole classes is served.
+        filled: (site, period) -> (what a node holds, nodes that hold it), where counting GPUs is not enough.
     """
 
-    def __init__(self, table: FleetTable, without: Iterable[str] = (), *, whole_numbers: bool = True):
+    def __init__(
+        self,
+        table: FleetTable,
+        without: Iterable[str] = (),
+        *,
+        whole_numbers: bool = True,
+        scaled: bool = False,
+        unbounded: bool = False,
+        patterns_of: NodeContents | None = None,
+    ):
+        """Build the model.
+
+        Args:
+            table: the instance.
+            without: names of rules to leave out.
+            whole_numbers: else its linear relaxation.
+            scaled: serve a part of the demand, `scale`, the same of every class.
+            unbounded: let counts and scale go as far as caps, limits and budget do, not only as far as demand needs.
+            patterns_of: (site, kinds) -> all that a node may hold by kind, where it matters what is on one node.
+        """
         self.table = table
         self.instance: FleetInstance = table.instance
         self.without = frozenset(without)
         self.whole_numbers = whole_numbers
+        self.unbounded = unbounded
+        self.patterns_of = patterns_of
         self.model = mathopt.Model()
         self.nodes: dict[tuple[int, int, int], mathopt.Variable] = {}
         self.replicas: dict[tuple[int, int], mathopt.Variable] = {}
         self.shares: dict[tuple[int, int, int], mathopt.Variable] = {}
+        self.takes: dict[tuple[int, int], mathopt.Variable] = {}
         self.starts: dict[tuple[int, int, int], mathopt.Variable] = {}
         self.filled: dict[tuple[int, int], list[tuple[dict[int, int], mathopt.Variable]]] = {}
         self.labels: dict[tuple[bool, int], mathopt.Variable] = {}
-        self.cost_rows: dict[mathopt.Variable, Fraction] = defaultdict(Fraction)
+        self.cost_rows: dict[mathopt.Variable, Fraction] = {}
+        most = math.inf if unbounded else 1.0
+        self.scale: Expression = self.model.add_variable(lb=0.0, ub=most) if scaled else 1.0
+        self.scaled = scaled
         self.add_nodes()
         self.add_switching()
         self.add_replicas()
@@ -69,7 +99,7 @@ class FleetModel:
         for site, where in enumerate(self.instance.sites):
             if site not in self.table.kinds_at and max(self.instance.min_providers, self.instance.min_regions) <= 1:
                 continue
-            most = self.table.most_nodes(site)
+            most = UNLIMITED if self.unbounded else self.table.most_nodes(site)
             for option, one in enumerate(where.options):
                 cap = most if "stock" in self.without else min(most, one.node_cap)
                 for period in self.table.periods:
@@ -103,27 +133,42 @@ class FleetModel:
             for period in self.table.periods:
                 most = self.table.most_replicas(kind, period)
                 if most:
-                    self.replicas[kind, period] = self.integer(most)
+                    self.replicas[kind, period] = self.integer(math.inf if self.unbounded else most)
+
+    @property
+    def counted(self) -> bool:
+        """Whether shares are numbers of whole classes."""
+        return self.instance.whole_classes and not self.scaled
 
     def add_shares(self) -> None:
         """A replica gives each class some of its time, and no more than all of it."""
         loads: dict[tuple[int, int], list[Expression]] = defaultdict(list)
+        part_most = math.inf if self.unbounded else 1.0
         for kind, served in self.table.serves.items():
-            for bundle in served:
-                whole: mathopt.Variable | None = None
+            for b in served:
+                units = self.table.bundles[b].units
+                whole = self.integer(units) if self.counted else None
                 for period in self.table.periods:
-                    if (kind, period) not in self.replicas or self.table.bundles[bundle].demand[period] <= 0:
+                    if (kind, period) not in self.replicas or self.table.bundles[b].demand[period] <= 0:
                         continue
-                    if self.instance.whole_classes:
-                        units = self.table.bundles[bundle].units
-                        whole = self.integer(units) if whole is None else whole
-                        variable, parts = whole, units
-                    else:
-                        variable, parts = self.model.add_variable(lb=0.0, ub=1.0), 1
-                    self.shares[kind, bundle, period] = variable
-                    loads[kind, period].append(self.table.load(kind, bundle, period) / parts * variable)
+                    variable = self.model.add_variable(lb=0.0, ub=part_most) if whole is None else whole
+                    part = self.table.load(kind, b, period) / (1 if whole is None else units)
+                    self.shares[kind, b, period] = variable
+                    loads[kind, period].append(part * variable)
         for key, load in loads.items():
             self.model.add_linear_constraint(mathopt.fast_sum(load) <= self.replicas[key])
+        if self.instance.whole_classes and self.scaled and not self.unbounded:
+            self._add_takes()
+
+    def _add_takes(self) -> None:
+        of_bundle: dict[int, list[mathopt.Variable]] = defaultdict(list)
+        for (kind, bundle, _), share in self.shares.items():
+            if (kind, bundle) not in self.takes:
+                self.takes[kind, bundle] = self.integer(1)
+                of_bundle[bundle].append(self.takes[kind, bundle])
+            self.model.add_linear_constraint(share <= self.takes[kind, bundle])
+        for takes in of_bundle.values():
+            self.model.add_linear_constraint(mathopt.fast_sum(takes) == 1.0)
 
     # -- rules -------------------------------------------------------------------------------------------------------
 
@@ -132,27 +177,20 @@ class FleetModel:
         if "traffic" in self.without:
             return
         served: dict[tuple[int, int], list[mathopt.Variable]] = defaultdict(list)
-        for (_, bundle, period), variable in self.shares.items():
-            served[bundle, period].append(variable)
-        seen: set[frozenset[int]] = set()
+        for (_, b, period), variable in self.shares.items():
+            served[b, period].append(variable)
         for b, bundle in enumerate(self.table.bundles):
-            if all(f"traffic:{index}" in self.without for index in bundle.classes):
-                continue
-            for period in self.table.periods:
-                if bundle.demand[period] <= 0:
-                    continue
-                who = served[b, period]
-                names = frozenset(variable.id for variable in who)
-                if self.instance.whole_classes and names in seen:
-                    continue  # the same variables in every period
-                seen.add(names)
-                whole = bundle.units if self.instance.whole_classes else 1
-                self.model.add_linear_constraint(mathopt.fast_sum(who) == whole)
+            there = [period for period in self.table.periods if bundle.demand[period] > 0]
+            # The variables of a whole class are the same in every period.
+            for period in there[:1] if self.counted else there:
+                whole = bundle.units if self.counted else self.scale
+                self.model.add_linear_constraint(mathopt.fast_sum(served[b, period]) == whole)
 
     def add_packing(self) -> None:
         """Replicas fit on the nodes of their site: no replica is torn apart, none shares a node that it spans."""
         for site, kinds in self.table.kinds_at.items():
             gpus = self.instance.sites[site].gpus_per_node
+            held = None if self.patterns_of is None else self.patterns_of(site)
             sizes = [self.instance.kinds[kind].gpus for kind in kinds if self.instance.kinds[kind].nodes == 1]
             rows = slot_rows(sizes, gpus) if sizes else []
             ways = patterns(sizes, gpus) if rows is None else []
@@ -165,6 +203,9 @@ class FleetModel:
                 )
                 free = self.site_nodes(site, period) - spanned
                 small = [kind for kind in here if self.instance.kinds[kind].nodes == 1]
+                if held is not None:
+                    self._add_contents(site, period, held, small, free)
+                    continue
                 if rows is None:
                     self._add_patterns(site, period, ways, small, free)
                     continue
@@ -181,7 +222,7 @@ class FleetModel:
     def _add_patterns(
         self, site: int, period: int, ways: Sequence[dict[int, int]], small: Sequence[int], free: Expression
     ) -> None:
-        most = self.table.most_nodes(site)
+        most = UNLIMITED if self.unbounded else self.table.most_nodes(site)
         counts = [(way, self.integer(most)) for way in ways]
         self.filled[site, period] = counts
         self.model.add_linear_constraint(mathopt.fast_sum(count for _, count in counts) <= free)
@@ -189,6 +230,17 @@ class FleetModel:
             slots = mathopt.fast_sum(way[size] * count for way, count in counts if size in way)
             held = [self.replicas[kind, period] for kind in small if self.instance.kinds[kind].gpus == size]
             self.model.add_linear_constraint(mathopt.fast_sum(held) <= slots)
+
+    def _add_contents(
+        self, site: int, period: int, held: Sequence[dict[int, int]], small: Sequence[int], free: Expression
+    ) -> None:
+        most = UNLIMITED if self.unbounded else self.table.most_nodes(site)
+        counts = [(content, self.integer(most)) for content in held]
+        self.filled[site, period] = counts
+        self.model.add_linear_constraint(mathopt.fast_sum(count for _, count in counts) <= free)
+        for kind in small:
+            there = mathopt.fast_sum(content[kind] * count for content, count in counts if kind in content)
+            self.model.add_linear_constraint(there == self.replicas[kind, period])
 
     def add_limits(self) -> None:
         """No more nodes than quotas allow, in every period."""
@@ -205,7 +257,7 @@ class FleetModel:
         """An hour costs no more than the budget, on average over the cycle."""
         if self.instance.budget_micro_usd is None or "budget" in self.without:
             return
-        most = self.instance.budget_micro_usd * sum(map(Fraction, map(repr, self.instance.hours)))
+        most: Fraction = self.instance.budget_micro_usd * cycle_hours(self.instance)
         self.model.add_linear_constraint(self.cost() <= int(most / self.step) * self._unit)
 
     def add_kind_counts(self) -> None:
@@ -213,7 +265,7 @@ class FleetModel:
         instance = self.instance
         overall = instance.max_kinds is not None and "max_kinds" not in self.without
         grouped = instance.max_kinds_per_group is not None and "max_kinds_per_group" not in self.without
-        if not (overall or grouped):
+        if self.unbounded or not (overall or grouped):
             return
         of_group: dict[int, set[tuple[bool, int]]] = defaultdict(set)
         for kind in self.table.serves:
@@ -236,10 +288,11 @@ class FleetModel:
     def add_spread(self) -> None:
         """Nodes are paid for from enough providers and regions, in every period."""
         instance = self.instance
-        for rule, least, name_of in (
+        spreads: tuple[tuple[str, int, Callable[[Site], str]], ...] = (
             ("min_providers", instance.min_providers, lambda site: site.provider),
             ("min_regions", instance.min_regions, lambda site: site.region),
-        ):
+        )
+        for rule, least, name_of in spreads:
             if least <= 1 or rule in self.without:
                 continue
             members: dict[str, list[int]] = defaultdict(list)
@@ -266,11 +319,11 @@ class FleetModel:
         for (kind, b, period), share in self.shares.items():
             if self.instance.sites[self.instance.kinds[kind].site].spot:
                 bundle = self.table.bundles[b]
-                parts = bundle.units if self.instance.whole_classes else 1
+                parts = bundle.units if self.counted else 1
                 part = bundle.demand[period] / parts / total[bundle.group, period]
                 on_spot[bundle.group, period].append(part * share)
         for served in on_spot.values():
-            self.model.add_linear_constraint(mathopt.fast_sum(served) <= self.instance.max_spot_share)
+            self.model.add_linear_constraint(mathopt.fast_sum(served) <= self.instance.max_spot_share * self.scale)
 
     # -- sums --------------------------------------------------------------------------------------------------------
 
@@ -312,12 +365,17 @@ class FleetModel:
         return Counts(
             nodes={key: round(values[variable]) for key, variable in self.nodes.items() if round(values[variable])},
             replicas={key: round(values[one]) for key, one in self.replicas.items() if round(values[one])},
-            shares={key: values[one] for key, one in self.shares.items()},
+            shares=self._read_shares(values),
             filled={
                 key: [(way, round(values[one])) for way, one in counts if round(values[one])]
                 for key, counts in self.filled.items()
             },
         )
+
+    def _read_shares(self, values: Mapping[mathopt.Variable, float]) -> dict[tuple[int, int, int], float]:
+        if self.takes:
+            return {(kind, b, t): float(round(values[self.takes[kind, b]])) for kind, b, t in self.shares}
+        return {key: values[one] for key, one in self.shares.items()}
 
 
 class Counts:
@@ -335,6 +393,3 @@ class Counts:
     def site_nodes(self, site: int, period: int) -> int:
         """Nodes of a site that are paid for in a period."""
         return sum(count for (s, _, t), count in self.nodes.items() if (s, t) == (site, period))
-
-
-__all__ = ["UNLIMITED", "Counts", "FleetModel"]

@@ -10,10 +10,15 @@ from optimizer.programs.fleet_instance import FleetInstance
 from optimizer.programs.fleet_table import exact
 
 
+def cycle_hours(instance: FleetInstance) -> Fraction:
+    """Hours of the whole cycle, exactly."""
+    return sum(map(exact, instance.hours), Fraction(0))
+
+
 def node_cost(instance: FleetInstance, site: int, option: int, period: int) -> Fraction:
     """Micro-dollars of one node: over the cycle where it is committed, else over one period."""
     one = instance.sites[site].options[option]
-    hours = sum(map(exact, instance.hours)) if one.committed else exact(instance.hours[period])
+    hours = cycle_hours(instance) if one.committed else exact(instance.hours[period])
     return one.price_micro_usd * hours
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from optimizer.errors import QuestionError
 from optimizer.programs.fleet_instance import FleetInstance, Packed
@@ -28,7 +29,7 @@ class Slots:
 def slot_rows(sizes: Sequence[int], gpus: int) -> list[Slots] | None:
     """Return the inequalities that say that replicas of these sizes fit on nodes; None where counting is not exact."""
     ordered = sorted(set(sizes))
-    if any(larger % smaller for smaller, larger in zip(ordered, ordered[1:], strict=False)):
+    if any(larger % smaller for smaller, larger in pairwise(ordered)):
         return None
     rows: list[Slots] = []
     usable = gpus + 1
@@ -74,6 +75,8 @@ def pack(
     nodes: int,
     replicas: Mapping[int, int],
     used: Sequence[tuple[Mapping[int, int], int]] = (),
+    *,
+    by_kind: bool = False,
 ) -> tuple[Packed, ...]:
     """Put replicas on the nodes of a site: those that span several first, then the others, the largest first.
 
@@ -82,7 +85,8 @@ def pack(
         site: position of the site.
         nodes: nodes that are paid for.
         replicas: kind -> replicas on this site.
-        used: (pattern by size, nodes that follow it), where the program counted so.
+        used: (what a node holds, nodes that hold it), where the program counted so.
+        by_kind: whether `used` is by kind, and not by size.
 
     Raises:
         RuntimeError: they do not fit, which is a fault of the program.
@@ -94,7 +98,10 @@ def pack(
     ]
     nodes -= sum(unit.units * unit.span for unit in packed)
     small = {kind: count for kind, count in replicas.items() if instance.kinds[kind].nodes == 1 and count}
-    held = _by_pattern(instance, small, used) if used else _largest_first(instance, site, small)
+    if by_kind:
+        held = [dict(content) for content, count in used for _ in range(count)]
+    else:
+        held = _by_pattern(instance, small, used) if used else _largest_first(instance, site, small)
     if len(held) > nodes:
         raise RuntimeError(f"the replicas of site {site} do not fit on its nodes: {len(held)} needed, {nodes} there")
     counts = Counter(tuple(sorted(unit.items())) for unit in held)

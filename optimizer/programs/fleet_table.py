@@ -109,7 +109,8 @@ class FleetTable:
                     need = room[kind] * self.load(kind, bundle, period)
                     worst[bundle] = max(worst.get(bundle, 0.0), need)
             most = max(most, sum(worst.values()))
-        return math.ceil(most + sum(room.values())) + 1
+        # Each kind can leave a replica and a node part-filled.
+        return math.ceil(most + sum(room.values())) + len(kinds)
 
 
 def _nodes_of_one(instance: FleetInstance, kind: int, gpus: int) -> float:
@@ -123,8 +124,8 @@ def whole_up(amount: float) -> int:
     return below if amount - below <= ROUNDING * max(1.0, amount) else below + 1
 
 
-def read_instance(instance: FleetInstance) -> FleetTable:
-    """Check an instance and make it ready.
+def read_instance(instance: FleetInstance, *, apart: bool = False) -> FleetTable:
+    """Check an instance and make it ready; like classes are kept `apart` where asked.
 
     Raises:
         ValueError: its parts do not fit together, which is a fault of the caller.
@@ -138,7 +139,8 @@ def read_instance(instance: FleetInstance) -> FleetTable:
         demand = tuple(period[index] for period in instance.demand)
         if max(demand) > 0:
             rates = tuple(instance.kinds[kind].rates[index] for kind in usable)
-            key = (groups[index], rates, demand if instance.whole_classes else None)
+            alike = index if apart else demand if instance.whole_classes else None
+            key = (groups[index], rates, alike)
             bundles.setdefault(key, []).append(index)
     made = tuple(
         Bundle(tuple(members), groups[members[0]], tuple(sum(p[c] for c in members) for p in instance.demand))
