@@ -95,11 +95,8 @@ class FleetAudit:
         return self.asked[key].regions or self.traffic[key[0]].regions
 
     def targets_kept(self, pool: Pool) -> Targets:
-        """Return the targets that a pool keeps, with the confidence that its classes ask for."""
-        fields = {name: pool.targets.get(name) for name in ("at", *LATENCIES)}
-        sure = {self.targets_asked((pool.model, one.class_name)).confidence for one in pool.serves}
-        asked = pool.targets.get("confidence", max((one for one in sure if one is not None), default=None))
-        return Targets(**{**fields, "at": fields["at"] or "mean", "confidence": asked})
+        """Return the targets that a pool keeps."""
+        return Targets(**pool.targets)
 
     def question(self, pool: Pool, served: Served) -> Scenario:
         """Return the question of one replica that serves a class alone at its stated capacity."""

@@ -73,12 +73,16 @@ def mix_of(audit: FleetAudit, pool: Pool) -> Mix | None:
     outputs, output_cv = _mixture(of, [one.output_tokens for one in asked], [one.output_cv for one in asked])
     held = np.array([float(one.context_tokens or one.input_tokens + one.output_tokens) for one in asked])
     burstiness = float(of @ np.array([one.burstiness for one in asked]))
+    # A step finds a class in flight in proportion to the tokens that it answers.
+    found = rates * np.array([float(one.output_tokens) for one in asked])
+    met = np.array([one.input_tokens + one.output_tokens * (1 + one.output_cv**2) / 2 for one in asked])
+    context = max(round(float(found @ met / found.sum())), 1)
     return Mix(
         rate=float(rates.sum() / copies),
         copies=copies,
         input_tokens=max(round(inputs), 1),
         output_tokens=max(round(outputs), 1),
-        vary=Variability(burstiness, input_cv, output_cv),
+        vary=Variability(burstiness, input_cv, output_cv, context),
         concurrency=float(in_flight.sum()),
         held_tokens=float(in_flight @ held / in_flight.sum()),
     )
