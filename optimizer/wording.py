@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -85,7 +85,26 @@ def place_words(offer: Mapping[Any, Any]) -> str:
     return f"{' '.join(part for part in place if part)}, {offer['term']}"
 
 
-def unmeasured_words(layout: Layout) -> str:
+class Placed(Protocol):
+    """What says how a replica is split and lies on nodes: a layout, or a pool of a fleet."""
+
+    @property
+    def pp(self) -> int:
+        """Pipeline stages."""
+        ...
+
+    @property
+    def attention_dp(self) -> int:
+        """Attention-DP ranks."""
+        ...
+
+    @property
+    def nodes_per_replica(self) -> int:
+        """Nodes that a replica spans."""
+        ...
+
+
+def unmeasured_words(layout: Placed) -> str:
     """Name what in a layout the measured runs say next to nothing of (see the README); empty where there is nothing."""
     parts = ["pipeline stages"] if layout.pp > 1 else []
     parts += ["attention data parallelism"] if layout.attention_dp > 1 else []

@@ -42,7 +42,7 @@ def compared(audit: FleetAudit) -> Iterator[str]:
         if said is None:
             yield f"{one.rule}: it costs ${one.usd_per_hour:.6f}, and yet there is no answer"
             continue
-        if one.usd_per_hour < said.bound_usd_per_hour * (1 - TOLERANCE) - MICRO_DOLLAR:
+        if not one.gives_up and one.usd_per_hour < said.bound_usd_per_hour * (1 - TOLERANCE) - MICRO_DOLLAR:
             yield f"{one.rule}: it costs ${one.usd_per_hour:.6f}, less than the bound ${said.bound_usd_per_hour:.6f}"
         extra = one.usd_per_hour - said.usd_per_hour
         if one.extra_usd_per_hour is None or abs(one.extra_usd_per_hour - extra) > 1e-5:

@@ -10,7 +10,7 @@ from optimizer.fleet.plan import ClassAnswer, NodesHeld, Pool, Site, Survived
 from optimizer.fleet.pools import describe_pool
 from optimizer.fleet.purchases import describe_site, fleet_cost
 from optimizer.programs.fleet_instance import Failure, FleetAnswer
-from optimizer.wording import node_words, split_words
+from optimizer.wording import node_words, split_words, unmeasured_words
 
 if TYPE_CHECKING:
     from optimizer.fleet.problem import FleetProblem
@@ -134,6 +134,10 @@ def _warnings(problem: FleetProblem, pools: tuple[Pool, ...], sites: tuple[Site,
         f"{pool}: at its own mix {', '.join(names)} may miss targets, as classes share steps: ask for tighter ones"
         for pool, names in late.items()
         if names
+    ]
+    found += [
+        f"next to no run with {unmeasured} was measured: its speed may be off by more than is said"
+        for unmeasured in dict.fromkeys(filter(None, map(unmeasured_words, pools)))
     ]
     for site in sites:
         for one in site.purchases:

@@ -211,16 +211,18 @@ class FleetCost(AnswerPart):
 
 
 class Compared(AnswerPart):
-    """What the same traffic costs under one more rule: the worth of what the rule forbids.
+    """What the same traffic costs under one more rule (the worth of what it forbids), or under one demand less.
 
     Attributes:
         rule: in words.
         usd_per_hour: null where nothing keeps it.
         extra_usd_per_hour: what it costs more than the answer.
         proved: whether that is the least.
+        gives_up: it is a demand less instead, which may cost less.
     """
 
     rule: str
+    gives_up: bool = False
     usd_per_hour: float | None
     extra_usd_per_hour: float | None
     proved: bool

@@ -16,7 +16,9 @@ def describe_pool(hours: Hours, kind: int, name: str, site_ids: Mapping[int, str
     number, row = problem.posed.kinds[kind]
     kinds = problem.models[number]
     facts, program = kinds.table.iloc[row], problem.instance.kinds[kind]
-    served = [index for index in kinds.classes if any(hours.rates(kind, index))]
+    # Also what it takes over after a loss: of a pool that only stands by, that is all.
+    after_loss = {index for one in hours.answer.failures for other, index in one.rates if other == kind}
+    served = [index for index in kinds.classes if index in after_loss or any(hours.rates(kind, index))]
     replicas = hours.replicas(kind)
     # The replicas that a node has room for may be more than the load needs: the fullest hour is that of the most load.
     loads = [

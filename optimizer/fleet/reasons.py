@@ -16,6 +16,7 @@ from optimizer.programs.layout import Settings
 if TYPE_CHECKING:
     from optimizer.fleet.problem import FleetProblem
 
+GIVES_UP = "without surviving"
 COMPARE_SECONDS = 10.0  # for each other question; what is not proved by then says so
 
 
@@ -34,6 +35,7 @@ def compared(problem: FleetProblem, answer: FleetAnswer, settings: Settings | No
         found.append(
             Compared(
                 rule=rule,
+                gives_up=rule.startswith(GIVES_UP),
                 usd_per_hour=usd,
                 extra_usd_per_hour=None if usd is None else usd - cost,
                 proved=other.status in ("optimal", "infeasible"),
@@ -66,7 +68,7 @@ def _others(problem: FleetProblem, answer: FleetAnswer) -> Iterator[tuple[str, F
     if any(instance.sites[site].spot for site, _ in used):
         yield "no spot nodes", replace(instance, max_spot_share=0.0)
     if scenario.fleet.survive != "nothing":
-        yield f"without surviving the loss of a {scenario.fleet.survive}", replace(instance, survive="nothing")
+        yield f"{GIVES_UP} the loss of a {scenario.fleet.survive}", replace(instance, survive="nothing")
 
 
 def _shares_nodes(instance: FleetInstance, answer: FleetAnswer) -> bool:

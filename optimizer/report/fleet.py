@@ -284,7 +284,7 @@ def _print_compared(out: Console, plan: FleetPlan) -> None:
     if not plan.compared:
         return
     heading(out, "What the same traffic costs otherwise")
-    table = make_table(("$/hour", "right"), ("more", "right"), ("with", "left"))
+    table = make_table(("$/hour", "right"), ("more", "right"), ("under this rule", "left"))
     for one in plan.compared:
         if one.usd_per_hour is None:
             said = "no fleet keeps it" if one.proved else "none was found in time"
