@@ -71,10 +71,10 @@ class Site(AnswerPart):
 
 
 class Served(AnswerPart):
-    """What a pool serves of one class.
+    """What a pool serves of one class, be it after a loss only.
 
     Attributes:
-        share: of the class's requests over the cycle.
+        share: of the class's requests over the cycle; 0 where it serves them after a loss only, or stands by.
         requests_per_second_by_period: of the class, on this pool.
         capacity_requests_per_second: what one replica carries of it if it serves nothing else, within the pool's
             targets; concurrency: requests that it then runs at once.
