@@ -265,8 +265,9 @@ def _print_survived(out: Console, plan: FleetPlan) -> None:
         return
     what = plan.survived[0].what
     heading(out, f"What it survives: the loss of any one {what}")
-    losses = {(one.period, one.site, one.provider, tuple(sorted(one.lost.items()))) for one in plan.survived}
-    out.print(f"Looked at one by one, with the traffic dealt anew: {len(losses):,} different.")
+    losses = {(one.site, one.provider, tuple(sorted(one.lost.items()))) for one in plan.survived}
+    hours = ", in every hour that they can happen in" if len(plan.hours) > 1 else ""
+    out.print(f"Different losses looked at: {len(losses):,}{hours}; the traffic is dealt anew in each.")
     worst: dict[str, Survived] = {}
     for one in plan.survived:
         name = str(one.provider or one.site)

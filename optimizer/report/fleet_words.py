@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optimizer.fleet.plan import FleetPlan, Purchase, Site
+from optimizer.fleet.plan import FleetPlan, Site
 from optimizer.wording import place_words
 
 DAY = 24
@@ -17,15 +17,13 @@ def range_words(values: Sequence[int]) -> str:
 
 
 def site_words(site: Site) -> str:
-    """Say a node and where it is: "8x H100-SXM-80GB, spheron us-east"."""
+    """Say a node and where it is: "8x H100-SXM-80GB, spheron us-east"; of one's own, "8x H100-SXM-80GB, your own"."""
+    if site.provider_kind == "own":
+        node = f"{site.gpus_per_node}x {site.gpu}"
+        named = "" if site.instance_type.startswith(node) else f" ({site.instance_type})"
+        return f"{node}, your own{named}{'' if site.region == 'global' else f', {site.region}'}"
     place = place_words(site.model_dump() | {"term": ""}).removesuffix(", ")
     return f"{site.gpus_per_node}x {site.gpu}, {place}"
-
-
-def purchase_words(site: Site, one: Purchase) -> str:
-    """Name a purchase in few words: "site 1 on-demand"."""
-    contract = "" if one.contract is None else f" (contract {one.contract + 1})"
-    return f"{site.id} {one.term}{contract}"
 
 
 def holding_words(replicas: Mapping[str, int]) -> str:
