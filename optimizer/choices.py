@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from optimizer.owned import OWNED
 from optimizer.rules import RULES, bit, bits_of_kind
 from optimizer.scenario import Scenario
 
@@ -129,6 +130,8 @@ def broken_offer_rules(scenario: Scenario, offers: pd.DataFrame, today: date) ->
     ):
         if allowed:
             broken |= np.where(offers[column].isin(allowed).to_numpy(), 0, bit(rule))
+    # Hardware of one's own is in the question because it is wanted.
+    broken &= ~np.where((offers["term"] == OWNED).to_numpy(), bit("term_allowed"), 0)
     if limits.exclude_providers:
         broken |= np.where(offers["provider"].isin(limits.exclude_providers).to_numpy(), bit("provider_allowed"), 0)
     if limits.providers:

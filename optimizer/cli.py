@@ -79,7 +79,6 @@ budget.register(whatif_app)
 pareto.register(app)
 breakeven.register(whatif_app)
 shock.register(whatif_app)
-explain.register(app)
 
 
 def _version(show: bool) -> None:
@@ -100,8 +99,11 @@ def _root(
 @app.command(epilog=EPILOG)
 def solve(
     question: Annotated[
-        str, typer.Argument(metavar="SCENARIO.yaml|MODEL", help="A scenario file, or a model with the flags below.")
-    ],
+        Text,
+        typer.Argument(
+            metavar="SCENARIO.yaml|MODEL", help="A scenario file, or a model with the flags below.", show_default=False
+        ),
+    ] = None,
     input_tokens: Annotated[Text, traffic("--input-tokens", "Mean prompt length.")] = None,
     output_tokens: Annotated[Text, traffic("--output-tokens", "Mean answer length.")] = None,
     request_rate: Annotated[Text, traffic("--request-rate", "Requests per second.", "RATE")] = None,
@@ -187,6 +189,12 @@ def solve(
         option("--discount", help="Your own discount, as in aws=20.", metavar="[NAME=]PERCENT", panel=PRICES),
     ] = None,
     offers_file: OffersFile = None,
+    capacity: Annotated[
+        Path | None,
+        option("--capacity", help="A table of kinds and rates, in place of a scenario.", metavar="FILE.json"),
+    ] = None,
+    slices: Annotated[bool, option("--slices", help="--capacity: each slice of a class on one kind.")] = False,
+    one_kind: Annotated[bool, option("--one-kind", help="--capacity: each model on one kind.")] = False,
     explain: Annotated[bool, option("--explain", help="Show the reasoning, step by step.", panel=OUTPUT)] = False,
     time_limit: Annotated[
         Text,
@@ -196,11 +204,24 @@ def solve(
     json: Json = False,
 ) -> None:
     """Find the cheapest layout that works, with its proof and its reasons."""
-    others = ("question", "explain", "time_limit", "no_calibration", "json")
+    others = ("question", "capacity", "slices", "one_kind", "explain", "time_limit", "no_calibration", "json")
     flags = {name: value for name, value in locals().items() if name not in (*others, "others")}
+    from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.flags import RunFlags, read_flags, read_fleet_question, read_question  # noqa: PLC0415
 
     run = read_flags(RunFlags, {"time_limit": time_limit})
+    if capacity is not None:
+        from optimizer.commands.solve_capacity import solve_capacity_file  # noqa: PLC0415
+
+        besides = {"question": question, "explain": explain} | flags
+        code = solve_capacity_file(
+            capacity, slices=slices, one_kind=one_kind, time_limit_s=run.time_limit, json=json, others=besides
+        )
+        raise typer.Exit(code)
+    if slices or one_kind:
+        raise QuestionError("--slices and --one-kind go with --capacity FILE.json")
+    if question is None:
+        raise QuestionError("solve: give a scenario file or a model, or --capacity FILE.json")
     fleet = read_fleet_question(question, flags)
     if fleet is not None:
         solve_fleet.run(fleet, time_limit_s=run.time_limit, explain=explain, json=json)
@@ -593,6 +614,9 @@ def schema(
     if of not in known:
         raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
     sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")
+
+
+explain.register(app)
 
 
 def main() -> None:

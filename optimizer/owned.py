@@ -22,6 +22,7 @@ from catalogs.gpus import get_gpu
 from optimizer.fields import Cap, Dollars, Name, Part, number, whole
 
 HOURS_PER_YEAR = 8760
+OWNED = "owned"  # the term of such offers
 MONTHS_PER_YEAR = 12
 USD_PER_PORT = {"infiniband": 15_000.0, "ethernet": 7_000.0, "none": 0.0}
 

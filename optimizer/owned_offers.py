@@ -11,9 +11,9 @@ import pandas as pd
 from catalogs.gpus import get_gpu
 from catalogs.nodes import default_fabric
 from catalogs.offers import OFFER_COLUMNS, OfferTable
-from optimizer.owned import OwnedHardware
+from optimizer.owned import OWNED, OwnedHardware
 
-OWNED, SOURCE = "owned", "owned"  # the term and the source of such offers
+SOURCE = "owned"  # of such offers
 PORT_GBIT_PER_S = 400.0  # a port of today's generation
 _SORT = ["price_usd_per_node_hour", "provider", "region", "instance_type", "term"]
 

@@ -44,7 +44,7 @@ from optimizer.owned import OwnedHardware
 
 WEIGHT_FORMATS = ("fp32", "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4")
 KV_DTYPES = ("bf16", "fp16", "fp8")
-TERMS = ("on-demand", "spot", "reserved-1y", "reserved-3y", "owned")
+TERMS = ("on-demand", "spot", "reserved-1y", "reserved-3y")
 PROVIDER_KINDS = ("hyperscaler", "gpu-cloud", "marketplace", "own")
 
 
@@ -176,7 +176,7 @@ class Limits(Part):
         gpus, providers, regions, instance_types: allow only these.
         exclude_gpus, exclude_providers: never these.
         provider_kinds: kinds of provider to rent from, or "any"; by default no marketplace hosts.
-        terms: how to rent, or "any"; by default on-demand, and hardware of one's own (owned) where there is any.
+        terms: how to rent, or "any"; by default on-demand only. Hardware of one's own needs no permission.
         weights: weight formats; "checkpoint" is the checkpoint's own, "any" is every format.
         kv_cache: KV cache dtypes; "auto" is the checkpoint's own (its 16-bit dtype, unless it asks for FP8).
         tp, pp, ep, attention_dp, replicas: allow only these sizes.
@@ -197,7 +197,7 @@ class Limits(Part):
     provider_kinds: Names = ("hyperscaler", "gpu-cloud", "own")
     regions: Names = ()
     instance_types: Names = ()
-    terms: Names = ("on-demand", "owned")
+    terms: Names = ("on-demand",)
     weights: Names = ("checkpoint",)
     kv_cache: Names = ("auto",)
     tp: Sizes = ()

@@ -80,7 +80,8 @@ def place_words(offer: Mapping[Any, Any]) -> str:
     """Say where an offer is rented; of an instance type, only what does not repeat the GPUs."""
     place = [str(offer["provider"])]
     place += [str(offer["region"])] if offer["region"] != "global" else []
-    place += [str(offer["instance_type"]).removeprefix(f"{offer['gpus_per_node']}x {offer['gpu']}").strip(" ()")]
+    name, repeated = str(offer["instance_type"]), f"{offer['gpus_per_node']}x {offer['gpu']}"
+    place += [name.removeprefix(repeated).strip(" ()") if name.startswith(repeated) else name]
     return f"{' '.join(part for part in place if part)}, {offer['term']}"
 
 

@@ -13,7 +13,7 @@ OfferPattern = Annotated[
     Text,
     option(
         "--offer",
-        help="GPU type, provider, term, or PROVIDER/INSTANCE_TYPE[/REGION[/TERM]]; * stands for any text.",
+        help="GPU type, provider, term, or PROVIDER/INSTANCE_TYPE/REGION/TERM; * stands for any text.",
         metavar="PATTERN",
         default="only the table of all GPU types",
     ),

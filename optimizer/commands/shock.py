@@ -10,7 +10,7 @@ from optimizer.cli_options import AsOf, Json, NoCalibration, Texts, option
 from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_json
 
 SHOCK = "The shock (repeat a flag for more parts)"
-EXAMPLES = "Patterns: a GPU type (H100*), a term (spot), a provider, or PROVIDER/INSTANCE_TYPE[/REGION[/TERM]]."
+EXAMPLES = "Patterns: a GPU type (H100*), a term (spot), a provider, or PROVIDER/INSTANCE_TYPE/REGION/TERM."
 
 
 def register(app: typer.Typer) -> None:

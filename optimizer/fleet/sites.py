@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from optimizer.choices import MICRO, UNLIMITED, broken_offer_rules
 from optimizer.fleet.question import Commitment, Fleet, FleetScenario
 from optimizer.fleet.traffic import Demand
-from optimizer.owned_offers import OWNED
+from optimizer.owned import OWNED
 from optimizer.scenario import Quota, Scenario
 
 HOURS_PER_YEAR = 8760

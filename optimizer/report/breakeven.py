@@ -78,7 +78,7 @@ def headline(one: BreakEven) -> str:
         return f"{one.offer} becomes the answer at {price} below today's {_today(one)}"
     then = one.takes_over.gpu if one.takes_over is not None else "nothing at all"
     if one.takes_over is not None and one.at.gpu == one.takes_over.gpu:
-        then = f"{then} of {one.takes_over.provider}"
+        then = f"{one.takes_over.gpus_per_node}x {then} of {one.takes_over.provider}"
     return f"{one.offer} stays the answer up to {price} above today's {_today(one)}; then it is {then}"
 
 
@@ -119,10 +119,10 @@ def _print_answer(out: Console, found: BreakEvens) -> None:
 def _print_alternatives(out: Console, found: BreakEvens) -> None:
     if not found.alternatives:
         return
-    heading(out, "How far each other GPU has to fall, all its offers alike; the nearest first")
+    heading(out, "How far each other GPU has to fall, all its offers alike ($ per GPU-hour); the nearest first")
     table = make_table(
-        *(("GPU", "right"), ("nodes", "right"), ("$/GPU-h now", "right"), ("then", "right"), ("change", "right")),
-        *(("$/node-h then", "right"), ("$/M", "right")),
+        *(("GPU", "right"), ("nodes", "right"), ("now", "right"), ("then", "right"), ("change", "right")),
+        *(("$/node-h", "right"), ("$/M", "right")),
     )
     table.columns[0].justify = "left"
     for one in found.alternatives:

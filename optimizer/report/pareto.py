@@ -49,7 +49,7 @@ def print_front(front: Front) -> None:
         out.print("INFEASIBLE  no layout in the catalog keeps every rule", style="bold red")
         out.print("`shardwise solve` of the same scenario says which rules conflict, and what would help.")
         return
-    by = ", ".join(name.upper() if name not in ("cost", "throughput") else name for name in front.objectives)
+    by = ", ".join(_name(name) for name in front.objectives)
     out.print(f"FRONT of {by}: {len(front.points):,} of {front.compared:,} layouts", style="bold green")
     out.print(
         f"Complete up to {dollars(front.up_to_usd_per_hour)}/hour: each of the others is matched or beaten in "
@@ -60,7 +60,7 @@ def print_front(front: Front) -> None:
     columns = _columns(front.objectives, TRAFFIC_UNITS[front.traffic_kind])
     table = make_table(*((title, "right") for title, _ in columns), ("layout", "left"))
     for point in shown:
-        marks = [*(f"best {name}" for name in point.best_in if name != "cost")]
+        marks = [*(f"best {_name(name)}" for name in point.best_in if name != "cost")]
         marks = ["knee", *marks] if point.knee else marks
         said = f"{point.summary}\n- {', '.join(marks)}" if marks else point.summary
         table.add_row(*(say(point) for _, say in columns), said)
@@ -70,6 +70,10 @@ def print_front(front: Front) -> None:
     out.print(_knee_words(front))
     for warning in front.warnings:
         out.print(f"Note: {warning}.", style="yellow")
+
+
+def _name(objective: Objective) -> str:
+    return objective if objective in ("cost", "throughput") else objective.upper()
 
 
 def _level_words(front: Front) -> str:

@@ -34,7 +34,7 @@ def plot_front(front: Front, out: Path) -> None:
     level = "mean" if front.at == "mean" else front.at
     figure.suptitle(
         f"{front.scenario['model']}: {len(front.points)} layouts that no other beats, of {front.compared:,} compared "
-        f"({level} latency)",
+        f"({level} latency{'; size: the most traffic carried' if 'throughput' in front.objectives else ''})",
         fontsize=11,
     )
     handles, labels = figure.axes[0].get_legend_handles_labels()

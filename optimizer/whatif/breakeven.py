@@ -17,6 +17,7 @@ from optimizer.candidates import node_shapes
 from optimizer.choices import MICRO, broken_offer_rules
 from optimizer.explain import why_no_candidate, why_none
 from optimizer.infeasible import find_nearest_misses
+from optimizer.rules import bits_of_kind
 from optimizer.scenario import Scenario
 from optimizer.solve import Problem, cheapest_answer, conflict_table, pose, with_targets_given_up
 from optimizer.whatif.breakeven_answer import BreakEven, BreakEvens, Resolved, priced_layout
@@ -160,7 +161,8 @@ def _with_reason(again: Repriced, found: BreakEven, select: Select) -> BreakEven
     if mine.empty:
         shapes = np.unique(node_shapes(problem.offers)[1][group.offers])
         return found.model_copy(update={"why": f"{found.why}: {why_no_candidate(problem, shapes)}"})
-    table = conflict_table(group.problem, again.today, mine)
+    within = mine[(mine["broken"].to_numpy() & bits_of_kind("limit", "offer")) == 0]
+    table = conflict_table(group.problem, again.today, mine if within.empty else within)
     (nearest,) = find_nearest_misses(problem.scenario, table, most=1)
     return found.model_copy(update={"nearest": nearest})
 

@@ -24,7 +24,8 @@ from optimizer.whatif.account import money_of
 from optimizer.whatif.asked import read_layout
 from optimizer.whatif.bounds import find_bounds
 from optimizer.whatif.explain_answer import Explained
-from optimizer.whatif.why_not import Chosen, why_not
+from optimizer.whatif.matches import Chosen
+from optimizer.whatif.why_not import why_not
 from optimizer.wording import rate_words
 
 

@@ -19,11 +19,30 @@ from optimizer.choices import MICRO, NEVER, TIE_BREAK, broken_offer_rules, build
 from optimizer.rules import bit, bits_of_kind
 from optimizer.scenario import Scenario
 from optimizer.solve import Problem, audit_answers, holding, pose, with_targets_given_up
+from optimizer.whatif.account import side_of
 from optimizer.whatif.asked import PLACES, SIZES, Asked
+from optimizer.whatif.explain_answer import Side
 from optimizer.whatif.prices import Mask
 
 Ints = NDArray[np.int64]
 COUNTS = ("traffic", "quota", "budget", "replicas_allowed")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The answer to a question that layouts are compared with, and what it was found from."""
+
+    scenario: Scenario
+    model: ModelSpec
+    listed: OfferTable
+    today: date
+    row: pd.Series
+    answer: Answer
+
+    @property
+    def side(self) -> Side:
+        """Its figures."""
+        return side_of(self.scenario, self.row, self.answer)
 
 
 @dataclass(frozen=True)

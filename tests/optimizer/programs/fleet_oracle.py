@@ -49,11 +49,13 @@ class Oracle:
                     options.append([{(s, o, t): n for t in self.periods} for n in counts])
                 else:
                     plans = itertools.product(counts, repeat=len(self.periods))
-                    options.append([
-                        {(s, o, t): n for t, n in zip(self.periods, plan, strict=True)}
-                        for plan in plans
-                        if self.long_enough(plan, option.min_periods)
-                    ])
+                    options.append(
+                        [
+                            {(s, o, t): n for t, n in zip(self.periods, plan, strict=True)}
+                            for plan in plans
+                            if self.long_enough(plan, option.min_periods)
+                        ]
+                    )
         for parts in itertools.product(*options):
             nodes = {key: count for part in parts for key, count in part.items()}
             if self.keeps_node_rules(nodes):
@@ -96,7 +98,10 @@ class Oracle:
     def carries(self, nodes: Nodes) -> bool:
         """Whether some choice of kinds, filling and shares serves all demand in every period."""
         at = [
-            tuple(sum(n for (s, _, p), n in nodes.items() if (s, p) == (site, t)) for site in range(len(self.instance.sites)))
+            tuple(
+                sum(n for (s, _, p), n in nodes.items() if (s, p) == (site, t))
+                for site in range(len(self.instance.sites))
+            )
             for t in self.periods
         ]
         for kinds in self.kind_choices():
@@ -110,7 +115,9 @@ class Oracle:
     def kind_choices(self) -> Iterator[frozenset[int]]:
         """The largest sets of kinds that limits on kinds allow."""
         kinds = range(len(self.instance.kinds))
-        label = {k: ("given", kind.label) if kind.label >= 0 else ("own", k) for k, kind in enumerate(self.instance.kinds)}
+        label = {
+            k: ("given", kind.label) if kind.label >= 0 else ("own", k) for k, kind in enumerate(self.instance.kinds)
+        }
         if self.instance.max_kinds is None and self.instance.max_kinds_per_group is None:
             yield frozenset(kinds)
             return
@@ -131,7 +138,9 @@ class Oracle:
 
     def fillings(self, at: tuple[int, ...], kinds: frozenset[int]) -> Iterator[list[list[dict[int, int]]]]:
         """Every way to fill the nodes: by site, the content of each unit (a node, or a replica that spans some)."""
-        yield from (list(filling) for filling in itertools.product(*(self.site_fillings(s, n, kinds) for s, n in enumerate(at))))
+        yield from (
+            list(filling) for filling in itertools.product(*(self.site_fillings(s, n, kinds) for s, n in enumerate(at)))
+        )
 
     def site_fillings(self, site: int, nodes: int, kinds: frozenset[int]) -> list[list[dict[int, int]]]:
         mine = [k for k in sorted(kinds) if self.instance.kinds[k].site == site]
@@ -239,7 +248,10 @@ class Oracle:
                     need[kind] = need.get(kind, 0.0) + self.instance.demand[t][c] / self.instance.kinds[kind].rates[c]
             kinds = frozenset(need)
             if not any(
-                all(self.totals(u for site in filling for u in site).get(k, 0) >= amount - SLACK for k, amount in need.items())
+                all(
+                    self.totals(u for site in filling for u in site).get(k, 0) >= amount - SLACK
+                    for k, amount in need.items()
+                )
                 for filling in self.fillings(at[t], kinds)
             ):
                 return False
@@ -278,7 +290,9 @@ def draw_instance(seed: int, **asked: object) -> FleetInstance:
         options = [Option(price, node_cap=draw["cap"])]
         if draw["options"] == "mixed":
             options = [
-                Option(price, draw["cap"], start_micro_usd=rng.choice([0, price // 3]), min_periods=rng.choice([1, 1, 2])),
+                Option(
+                    price, draw["cap"], start_micro_usd=rng.choice([0, price // 3]), min_periods=rng.choice([1, 1, 2])
+                ),
                 Option(price * 6 // 10, draw["cap"], committed=True),
             ]
         sites.append(Site(gpus, tuple(options), provider=f"p{s % 2}", region=f"r{s}", spot=s % 2 == 1))
@@ -344,7 +358,10 @@ def _broken_in(instance: FleetInstance, answer: FleetAnswer, full: Nodes, t: int
     for unit in answer.packing[t]:
         used[unit.site] += unit.units * unit.span
         if unit.span == 1:
-            if sum(instance.kinds[k].gpus * n for k, n in unit.replicas.items()) > instance.sites[unit.site].gpus_per_node:
+            if (
+                sum(instance.kinds[k].gpus * n for k, n in unit.replicas.items())
+                > instance.sites[unit.site].gpus_per_node
+            ):
                 yield f"node overfull {unit}"
         elif [instance.kinds[k].nodes * n for k, n in unit.replicas.items()] != [unit.span]:
             yield f"span {unit}"
@@ -372,11 +389,21 @@ def _broken_in(instance: FleetInstance, answer: FleetAnswer, full: Nodes, t: int
 def _unsurvived(instance, answer, replicas, full, t, scale) -> Iterator[str]:
     stated = {(f.site, f.provider, tuple(sorted(f.lost.items()))): f for f in answer.failures if f.period == t}
     if instance.survive == "node":
-        possible = {(unit.site, None, tuple(sorted(unit.replicas.items()))) for unit in answer.packing[t] if unit.replicas}
+        possible = {
+            (unit.site, None, tuple(sorted(unit.replicas.items()))) for unit in answer.packing[t] if unit.replicas
+        }
     else:
         names = {instance.sites[s].provider for (s, _, p), n in full.items() if n and p == t}
         possible = {
-            (None, name, tuple(sorted((k, n) for k, n in replicas.items() if instance.sites[instance.kinds[k].site].provider == name)))
+            (
+                None,
+                name,
+                tuple(
+                    sorted(
+                        (k, n) for k, n in replicas.items() if instance.sites[instance.kinds[k].site].provider == name
+                    )
+                ),
+            )
             for name in names
         }
     if set(stated) != possible:

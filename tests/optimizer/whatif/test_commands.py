@@ -46,7 +46,7 @@ def test_a_front_is_a_table_that_fits_the_terminal_and_marks_its_knee(scenario: 
     assert ran.out.startswith("FRONT of cost, TPOT, TTFT: ")
     assert max(map(len, ran.out.splitlines())) <= columns
     assert ran.out.count("knee") >= 1
-    assert "best tpot" in ran.out
+    assert "best TPOT" in ran.out
 
 
 def test_a_front_is_written_as_json_and_as_csv_with_the_same_points(scenario: str, tmp_path: Path) -> None:
