@@ -17,6 +17,7 @@ class Purchase(AnswerPart):
     """One way in which nodes of a site are paid for.
 
     Attributes:
+        instance_type: what to ask the provider for; nodes of one shape may go by several names.
         term: "on-demand", "spot", "reserved-1y", "reserved-3y" or "owned".
         price_usd_per_node_hour: as it is billed, after the user's own discounts.
         effective_usd_per_node_hour: what an hour of use costs, which the cost counts: with what spot interruptions
@@ -31,6 +32,7 @@ class Purchase(AnswerPart):
         contract: position of the user's own contract among `commitments`; null for a catalog price.
     """
 
+    instance_type: str
     term: str
     price_usd_per_node_hour: float
     effective_usd_per_node_hour: float
@@ -51,6 +53,7 @@ class Site(AnswerPart):
     """Nodes of one shape of one provider in one region.
 
     Attributes:
+        instance_type: of the cheapest of them.
         spot: nodes that can be taken back.
         scale_up_gpus: GPUs per scale-up domain inside a node; 1 where GPUs talk over PCIe.
     """

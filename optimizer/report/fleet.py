@@ -113,7 +113,7 @@ def _print_purchases(out: Console, plan: FleetPlan) -> None:
                 site.id.removeprefix("site "),
                 dollars(one.price_usd_per_node_hour),
                 dollars(one.usd_per_hour),
-                "\n".join((f"{site_words(site)}, {one.term}", *_terms(plan, site, one))),
+                "\n".join((f"{site_words(site, one)}, {one.term}", *_terms(plan, site, one))),
             )
     out.print(table)
 

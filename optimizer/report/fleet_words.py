@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optimizer.fleet.plan import FleetPlan, Site
+from optimizer.fleet.plan import FleetPlan, Purchase, Site
 from optimizer.wording import place_words
 
 DAY = 24
@@ -16,14 +16,14 @@ def range_words(values: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
-def site_words(site: Site) -> str:
+def site_words(site: Site, one: Purchase) -> str:
     """Say a node and where it is: "8x H100-SXM-80GB, spheron us-east"; of one's own, "8x H100-SXM-80GB, your own"."""
+    node = f"{site.gpus_per_node}x {site.gpu}"
     if site.provider_kind == "own":
-        node = f"{site.gpus_per_node}x {site.gpu}"
-        named = "" if site.instance_type.startswith(node) else f" ({site.instance_type})"
+        named = "" if one.instance_type.startswith(node) else f" ({one.instance_type})"
         return f"{node}, your own{named}{'' if site.region == 'global' else f', {site.region}'}"
-    place = place_words(site.model_dump() | {"term": ""}).removesuffix(", ")
-    return f"{site.gpus_per_node}x {site.gpu}, {place}"
+    place = place_words(site.model_dump() | {"instance_type": one.instance_type, "term": ""}).removesuffix(", ")
+    return f"{node}, {place}"
 
 
 def holding_words(replicas: Mapping[str, int]) -> str:

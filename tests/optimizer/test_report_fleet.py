@@ -98,6 +98,15 @@ def test_each_purchase_has_a_row_with_nodes_over_the_day_place_term_and_money() 
     assert "8x L40S-48GB, your own, home, owned" in text
 
 
+def test_nodes_of_one_shape_that_go_by_another_name_are_named() -> None:
+    def other(plan: Fields) -> None:
+        plan["sites"][0]["purchases"][1]["instance_type"] = "h100.8x-large"
+
+    text = printed(edited(sound(), other))
+    assert "8x H100-SXM-80GB, acme east, reserved-1y" in text
+    assert "8x H100-SXM-80GB, acme east h100.8x-large, on-demand" in text
+
+
 def test_what_a_purchase_binds_to_and_wastes_is_said_below_it() -> None:
     text = in_one_line(printed(sound(), 80))
 

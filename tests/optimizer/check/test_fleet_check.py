@@ -246,6 +246,7 @@ BROKEN: dict[str, list[tuple[Change, str]]] = {
         (asked("bolt", "commitments", 0, "provider"), "contract 0 does not hold for it"),
         (put("infiniband", "sites", 1, "network"), "site 2 spot: network is infiniband, the offer says unknown"),
         (put("north", "sites", 1, "region"), "site 2 spot: no offer of it in the catalog"),
+        (fact(0, 1, instance_type="h100.8"), "site 1 on-demand: no offer of it in the catalog"),
         (fact(1, 0, max_nodes=20), "site 2 spot: max_nodes is 20, the offer says 9.0"),
         (asked([], "prices", "discounts"), "site 1 on-demand: $18.000000 a node hour, where"),
     ],

@@ -50,7 +50,7 @@ def across(survive: str = "nothing", **nodes: Any) -> FleetPlan:
             "network_gbit_per_s": one["network_gbit_per_s"],
             "id": f"site {number}",
             "spot": False,
-            "purchases": [purchase("on-demand", 20.0, 20.0, (2,), stock=9)],
+            "purchases": [purchase(one["instance_type"], "on-demand", 20.0, 20.0, (2,), stock=9)],
         }
         for number, one in enumerate(BIG, start=1)
     ]
