@@ -70,7 +70,7 @@ def solve_fleet(
     if replicas is not None:
         for key, count in fleet.replicas.items():
             count.lower_bound = count.upper_bound = replicas.get(key, 0)
-    failing = SurvivingModel(fleet)
+    failing = SurvivingModel(fleet, surviving)
     bound: float | None = None
     while True:
         gap = fleet.step_gap() if aim == "cost" else 1e-9
