@@ -8,6 +8,7 @@ from optimizer.fleet.plan import FleetPlan, Purchase, Site
 from optimizer.wording import place_words
 
 DAY = 24
+LEAST_SHARE = 0.0005  # of a class; a pool that serves less of it is not named for it
 
 
 def range_words(values: Sequence[int]) -> str:
