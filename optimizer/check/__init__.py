@@ -11,9 +11,9 @@ offer       rules on what is rented
 numbers     whole nodes, cost, and every figure that the answer prints
 plan        the answer as a whole: status, bound, alternatives
 
-Of a fleet's answer:
+Of a fleet's answer (only with an import of its own: it knows what a fleet is, and the answer for one layout does not):
 
-fleet           all of its checks
+fleet           all of its checks: check_fleet
 fleet_audit     what they look at, and what keeps a plan from being looked at
 fleet_traffic   classes, and that all of their traffic is served
 fleet_pools     replicas: what each carries, within which targets
@@ -27,7 +27,6 @@ fleet_status    status, and what the answer compares itself with
 
 from optimizer.check.audit import Violation
 from optimizer.check.checks import CHECKS, check_layout
-from optimizer.check.fleet import FLEET_CHECKS, check_fleet
 from optimizer.check.plan import check_plan
 
-__all__ = ["CHECKS", "FLEET_CHECKS", "Violation", "check_fleet", "check_layout", "check_plan"]
+__all__ = ["CHECKS", "Violation", "check_layout", "check_plan"]

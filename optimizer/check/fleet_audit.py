@@ -145,10 +145,11 @@ def layout_of(site: Site, purchase: Purchase, pool: Pool | None = None, concurre
     """
     split = {name: 1 if pool is None else getattr(pool, name) for name in ("tp", "pp", "ep", "attention_dp")}
     nodes = 1 if pool is None else pool.nodes_per_replica
-    shared = ("provider", "provider_kind", "region", "instance_type", "gpu", "gpus_per_node", "fabric")
+    shared = ("provider", "provider_kind", "region", "gpu", "gpus_per_node", "fabric")
     return Layout(
         **{name: getattr(site, name) for name in (*shared, "scale_up_gpus", "network", "network_gbit_per_s")},
         **split,
+        instance_type=purchase.instance_type,
         weights="bf16" if pool is None else pool.weights,
         kv_cache="bf16" if pool is None else pool.kv_cache,
         nodes=nodes,

@@ -201,14 +201,14 @@ def _memory(audit: FleetAudit, pool: Pool, found: Mix) -> Iterator[str]:
             yield f"memory.{name} is {getattr(said, name):.4f}, not {getattr(use(at_once), name):.4f}"
     if exceeds(said.need_gib, said.available_gib):
         yield f"{said.need_gib:.2f} GiB are needed of {said.available_gib:.2f} GiB"
-    most = max(int(found.concurrency + 1e-6), 1)
+    most, least = (max(int(found.concurrency + rounding), 1) for rounding in (1e-6, -1e-6))
     # Whole requests of a mean length may be one or two too many for memory; then as many as go in.
-    if at_once > most or (at_once < most and not exceeds(use(at_once + 1).need_gib, use(at_once + 1).available_gib)):
+    if at_once > most or (at_once < least and not exceeds(use(at_once + 1).need_gib, use(at_once + 1).available_gib)):
         yield f"a replica runs {most} requests at once, not {at_once}"
-    least = (
+    floors = (
         least_weight_bytes(model, split),
         ceil(at_once / pool.attention_dp) * least_kv_bytes(model, split, said.context_tokens),
     )
-    for name, floor in zip(("weights_gib", "kv_cache_gib"), least, strict=True):
+    for name, floor in zip(("weights_gib", "kv_cache_gib"), floors, strict=True):
         if exceeds(floor / GIB, getattr(said, name)):
             yield f"memory.{name} is {getattr(said, name):.4f}, less than the least there can be: {floor / GIB:.4f}"

@@ -62,8 +62,8 @@ def _contract(audit: FleetAudit, site: Site, one: Purchase) -> Iterator[str]:
         yield f"the question has no contract {number}"
         return
     contract = audit.scenario.commitments[number]
-    named = {name: getattr(contract, name) for name in ("provider", "gpu", "instance_type")}
-    if any(value is not None and getattr(site, name) != value for name, value in named.items()):
+    holds_for = {"provider": site.provider, "gpu": site.gpu, "instance_type": one.instance_type}
+    if any(getattr(contract, name) not in (None, value) for name, value in holds_for.items()):
         yield f"contract {number} does not hold for it"
     if one.term != f"reserved-{contract.years}y":
         yield f"a contract of {contract.years} years"
@@ -78,7 +78,7 @@ def _after_contract(audit: FleetAudit, one: Purchase, price: Decimal) -> Decimal
 def _offers(audit: FleetAudit, site: Site, one: Purchase) -> list[Offer] | None:
     """Return the offers that a purchase can rest on; None where there is no catalog to look into."""
     if one.term == OWNED:
-        return [_as_offer(hardware) for hardware in audit.scenario.prices.owned if hardware.label == site.instance_type]
+        return [_as_offer(hardware) for hardware in audit.scenario.prices.owned if hardware.label == one.instance_type]
     layout = layout_of(site, one)
     rows = offers_of([layout], audit.offers)
     names = ("provider", "region", "instance_type", "gpu", "term")
@@ -119,7 +119,7 @@ def effective_prices(audit: FleetAudit) -> Iterator[str]:
     """An hour of use costs its price, with what spot wastes, what outlasts the traffic, and what is paid early."""
     fleet = audit.scenario.fleet
     for site, one in audit.purchases:
-        hardware = [each for each in audit.scenario.prices.owned if each.label == site.instance_type]
+        hardware = [each for each in audit.scenario.prices.owned if each.label == one.instance_type]
         years = hardware[0].years if one.term == OWNED and hardware else YEARS.get(one.term, 0.0)
         if not close(one.committed_years, years):
             yield f"{where(site, one)}: committed for {one.committed_years:g} years, not {years:g}"
@@ -157,7 +157,7 @@ def purchase_money(audit: FleetAudit) -> Iterator[str]:
         per_hour = node_hours * one.effective_usd_per_node_hour + one.starts * one.start_usd
         nodes = max(one.nodes_by_period)
         committed = nodes * one.price_usd_per_node_hour * HOURS_PER_YEAR * one.committed_years
-        hardware = [each for each in audit.scenario.prices.owned if each.label == site.instance_type]
+        hardware = [each for each in audit.scenario.prices.owned if each.label == one.instance_type]
         upfront = 0.0
         if one.contract is not None and one.contract < len(audit.scenario.commitments):
             upfront = committed * audit.scenario.commitments[one.contract].upfront_share

@@ -32,7 +32,7 @@ def status(audit: FleetAudit) -> Iterator[str]:
 
 
 def compared(audit: FleetAudit) -> Iterator[str]:
-    """One more rule never makes it cheaper than the least there can be, and costs more by what it says."""
+    """One more rule never makes it cheaper than the least there can be, one rule less never dearer."""
     said = audit.plan.cost
     for one in audit.plan.compared:
         if one.usd_per_hour is None:
@@ -42,7 +42,10 @@ def compared(audit: FleetAudit) -> Iterator[str]:
         if said is None:
             yield f"{one.rule}: it costs ${one.usd_per_hour:.6f}, and yet there is no answer"
             continue
-        if not one.gives_up and one.usd_per_hour < said.bound_usd_per_hour * (1 - TOLERANCE) - MICRO_DOLLAR:
+        if one.gives_up:
+            if one.proved and one.usd_per_hour > said.usd_per_hour * (1 + TOLERANCE) + MICRO_DOLLAR:
+                yield f"{one.rule}: it costs ${one.usd_per_hour:.6f}, more than the answer ${said.usd_per_hour:.6f}"
+        elif one.usd_per_hour < said.bound_usd_per_hour * (1 - TOLERANCE) - MICRO_DOLLAR:
             yield f"{one.rule}: it costs ${one.usd_per_hour:.6f}, less than the bound ${said.bound_usd_per_hour:.6f}"
         extra = one.usd_per_hour - said.usd_per_hour
         if one.extra_usd_per_hour is None or abs(one.extra_usd_per_hour - extra) > 1e-5:

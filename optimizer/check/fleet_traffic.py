@@ -141,6 +141,8 @@ def _totals(
 
 def load_covered(audit: FleetAudit) -> Iterator[str]:
     """Every class is served in full in every period, and shares say how much of it where."""
+    if audit.plan.status in ("infeasible", "unknown"):
+        return
     for key, one in audit.classes.items():
         pools = [
             (pool.id, served)

@@ -17,6 +17,7 @@ class Purchase(AnswerPart):
     """One way in which nodes of a site are paid for.
 
     Attributes:
+        instance_type: what to ask the provider for; nodes of one shape may go by several names.
         term: "on-demand", "spot", "reserved-1y", "reserved-3y" or "owned".
         price_usd_per_node_hour: as it is billed, after the user's own discounts.
         effective_usd_per_node_hour: what an hour of use costs, which the cost counts: with what spot interruptions
@@ -31,6 +32,7 @@ class Purchase(AnswerPart):
         contract: position of the user's own contract among `commitments`; null for a catalog price.
     """
 
+    instance_type: str
     term: str
     price_usd_per_node_hour: float
     effective_usd_per_node_hour: float
@@ -51,6 +53,7 @@ class Site(AnswerPart):
     """Nodes of one shape of one provider in one region.
 
     Attributes:
+        instance_type: of the cheapest of them.
         spot: nodes that can be taken back.
         scale_up_gpus: GPUs per scale-up domain inside a node; 1 where GPUs talk over PCIe.
     """
@@ -71,10 +74,10 @@ class Site(AnswerPart):
 
 
 class Served(AnswerPart):
-    """What a pool serves of one class.
+    """What a pool serves of one class, be it after a loss only.
 
     Attributes:
-        share: of the class's requests over the cycle.
+        share: of the class's requests over the cycle; 0 where it serves them after a loss only, or stands by.
         requests_per_second_by_period: of the class, on this pool.
         capacity_requests_per_second: what one replica carries of it if it serves nothing else, within the pool's
             targets; concurrency: requests that it then runs at once.

@@ -16,9 +16,7 @@ def describe_pool(hours: Hours, kind: int, name: str, site_ids: Mapping[int, str
     number, row = problem.posed.kinds[kind]
     kinds = problem.models[number]
     facts, program = kinds.table.iloc[row], problem.instance.kinds[kind]
-    # Also what it takes over after a loss: of a pool that only stands by, that is all.
-    after_loss = {index for one in hours.answer.failures for other, index in one.rates if other == kind}
-    served = [index for index in kinds.classes if index in after_loss or any(hours.rates(kind, index))]
+    served = _classes(hours, kind)
     replicas = hours.replicas(kind)
     # The replicas that a node has room for may be more than the load needs: the fullest hour is that of the most load.
     loads = [
@@ -72,6 +70,15 @@ def describe_pool(hours: Hours, kind: int, name: str, site_ids: Mapping[int, str
         performance=mix.answer.performance,
         communication_share=step.get("all_reduce", 0.0) / max(sum(step.values()), 1e-12),
     )
+
+
+def _classes(hours: Hours, kind: int) -> list[int]:
+    """Return the classes of a pool: what it serves, if after a loss only; of one that stands by, all it could."""
+    kinds = hours.problem.models[hours.problem.posed.kinds[kind][0]]
+    after_loss = {index for one in hours.answer.failures for of, index in one.rates if of == kind}
+    served = [index for index in kinds.classes if any(hours.rates(kind, index)) or index in after_loss]
+    rates = hours.problem.instance.kinds[kind].rates
+    return served or [index for index in kinds.classes if rates[index] > 0]
 
 
 def _mix(hours: Hours, kind: int, peak: int, served: list[int]) -> tuple[Mix, list[Part]]:

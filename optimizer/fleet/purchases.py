@@ -59,6 +59,7 @@ def _purchase(hours: Hours, rental: RentalSite, site: int, number: int) -> Purch
     offer = problem.catalog.frame.iloc[payment.offer]
     committed = nodes[0] * payment.price_usd_per_hour * payment.committed_years * HOURS_PER_YEAR
     return Purchase(
+        instance_type=str(offer["instance_type"]),
         term=payment.term,
         price_usd_per_node_hour=payment.price_usd_per_hour,
         effective_usd_per_node_hour=option.price_micro_usd / MICRO,

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from optimizer.fleet.plan import ClassAnswer, FleetPlan, Pool, Purchase, Served, Site, Survived
+from optimizer.fleet.plan import FleetPlan, Survived
+from optimizer.report.fleet_bought import print_pools, print_purchases
+from optimizer.report.fleet_classes import print_classes
 from optimizer.report.fleet_schedule import print_schedule
-from optimizer.report.fleet_words import (
-    busiest_period,
-    holding_words,
-    period_words,
-    range_words,
-    site_words,
-)
+from optimizer.report.fleet_words import busiest_period, holding_words, period_words
 from optimizer.report.plan import CAUSES, LEAST_SHOWN_MS
 from optimizer.report.text import (
     amount_of,
@@ -23,17 +19,10 @@ from optimizer.report.text import (
     heading,
     make_console,
     make_table,
-    milliseconds,
     share,
     sources_words,
     speed_basis,
 )
-from optimizer.wording import nodes_words, split_words
-
-MOST_CLASSES = 24  # shown; --json has all
-MOST_SERVED = 6  # classes named behind a pool
-LEAST_SHARE = 0.0005
-LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
 
 
 def print_fleet(plan: FleetPlan, *, explain: bool = False, console: Console | None = None) -> None:
@@ -49,9 +38,9 @@ def print_fleet(plan: FleetPlan, *, explain: bool = False, console: Console | No
         _print_none(out, plan)
     else:
         _print_cost(out, plan)
-        _print_purchases(out, plan)
-        _print_pools(out, plan)
-        _print_classes(out, plan)
+        print_purchases(out, plan)
+        print_pools(out, plan)
+        print_classes(out, plan)
         _print_nodes(out, plan)
         print_schedule(out, plan)
         _print_survived(out, plan)
@@ -97,148 +86,6 @@ def _print_cost(out: Console, plan: FleetPlan) -> None:
         )
 
 
-def _print_purchases(out: Console, plan: FleetPlan) -> None:
-    heading(out, "What to rent" + (" (nodes: the fewest and the most over the hours)" if len(plan.hours) > 1 else ""))
-    table = make_table(
-        ("nodes", "right"),
-        ("site", "right"),
-        ("$/node-hour", "right"),
-        ("$/hour", "right"),
-        ("what, and where", "left"),
-    )
-    for site in plan.sites:
-        for one in site.purchases:
-            table.add_row(
-                range_words(one.nodes_by_period),
-                site.id.removeprefix("site "),
-                dollars(one.price_usd_per_node_hour),
-                dollars(one.usd_per_hour),
-                "\n".join((f"{site_words(site)}, {one.term}", *_terms(plan, site, one))),
-            )
-    out.print(table)
-
-
-def _terms(plan: FleetPlan, site: Site, one: Purchase) -> list[str]:
-    """Say what else a purchase costs or binds to, a line each."""
-    said = []
-    if one.committed_years > 0:
-        contract = "" if one.contract is None else f"your contract {one.contract + 1}, "
-        years = f"{one.committed_years:g} year{'' if one.committed_years == 1 else 's'}"
-        ahead = f", {dollars(one.upfront_usd)} at the start" if one.upfront_usd > 0 else ""
-        said.append(f"- {contract}for {years}: {dollars(one.committed_usd)} in all{ahead}")
-    if abs(one.effective_usd_per_node_hour - one.price_usd_per_node_hour) > 1e-5:
-        why = " and ".join(_wasted(plan, site, one))
-        said.append(f"- counted at {dollars(one.effective_usd_per_node_hour, 4)} an hour with {why}")
-    if one.starts:
-        each = f" at {dollars(one.start_usd)} each" if one.start_usd > 0 else ""
-        said.append(f"- {amount_of(one.starts, 'start')} over the {len(plan.hours)} hours{each}")
-    if one.max_nodes is not None:
-        said.append(f"- {nodes_words(one.max_nodes)} in stock")
-    return said
-
-
-def _wasted(plan: FleetPlan, site: Site, one: Purchase) -> list[str]:
-    """Say why an hour of use costs more than an hour."""
-    if site.spot:
-        return ["what interruptions waste"]
-    months = plan.scenario["fleet"].get("horizon_months")
-    past = ["the hours after the traffic has gone"] if months is not None and one.committed_years * 12 > months else []
-    early = one.contract is not None and one.upfront_usd > 0 and plan.scenario["fleet"].get("capital_rate_percent")
-    return past + (["what paying in advance costs"] if early else [])
-
-
-def _print_pools(out: Console, plan: FleetPlan) -> None:
-    heading(out, "What runs on it (used: of what the targets allow, at the fullest)")
-    table = make_table(
-        ("pool", "right"), ("replicas", "right"), ("GPUs", "right"), ("used", "right"), ("at once", "right"),
-        ("a replica, and what it serves", "left"),
-    )  # fmt: skip
-    for pool in plan.pools:
-        table.add_row(
-            pool.id.removeprefix("pool "),
-            range_words(pool.replicas_by_period),
-            f"{pool.gpus_per_replica}",
-            share(pool.utilization),
-            f"{pool.concurrency_per_replica:,}",
-            f"{_replica_words(plan, pool)}\n{_serves_words(pool)}",
-        )
-    out.print(table)
-    out.print("GPUs: of one replica. At once: the most requests that a replica runs (an engine's --max-num-seqs).")
-
-
-def _replica_words(plan: FleetPlan, pool: Pool) -> str:
-    split = split_words(pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
-    site = next(one for one in plan.sites if one.id == pool.site)
-    across = f" across {nodes_words(pool.nodes_per_replica)}" if pool.nodes_per_replica > 1 else ""
-    return f"{pool.model} in {split} on {site.gpu}{across}, {pool.site}"
-
-
-def _serves_words(pool: Pool) -> str:
-    parts = sorted((one for one in pool.serves if one.share >= LEAST_SHARE), key=lambda one: -one.share)
-    if not parts:
-        return "- nothing: it stands by"
-    said = [f"{share(one.share)} of {one.class_name}" for one in parts[:MOST_SERVED]]
-    more = [f"{len(parts) - MOST_SERVED} more classes"] if len(parts) > MOST_SERVED else []
-    return f"- serves {', '.join(said + more)}"
-
-
-def _print_classes(out: Console, plan: FleetPlan) -> None:
-    levels = {str(one.targets.get("at") or "mean") for one in plan.classes}
-    at = levels.pop() if len(levels) == 1 else "at the level of each target"
-    heading(out, f"Traffic, and what is predicted for it on each pool at its own mix ({at})")
-    largest = sorted(plan.classes, key=lambda one: -max(one.requests_per_second_by_period))[:MOST_CLASSES]
-    models = list(dict.fromkeys(one.model for one in plan.classes if one in largest))
-    for model in models:
-        if len(models) > 1:
-            out.print(f"{model}:")
-        table = make_table(
-            ("class", "left"), ("requests/s", "right"), ("", "right"), ("TTFT", "right"), ("TPOT", "right"),
-            ("end to end", "right"), ("", "left"),
-        )  # fmt: skip
-        table.columns[0].overflow = "fold"  # a name may be one long word
-        for one in plan.classes:
-            if one in largest and one.model == model:
-                for row in _class_rows(plan, one):
-                    table.add_row(*row)
-        out.print(table)
-    if len(plan.classes) > MOST_CLASSES:
-        out.print(f"The {MOST_CLASSES} largest of {len(plan.classes)} classes; --json has all.")
-
-
-def _class_rows(plan: FleetPlan, one: ClassAnswer) -> list[list[str]]:
-    """Return a row with what a class asks, and one for each pool with what it gets there."""
-    asked = [milliseconds(one.targets.get(name)) for name in LATENCIES]
-    rows = [["", _rates(one), "asked", *asked, ""]]
-    for pool in plan.pools:
-        for served in pool.serves:
-            if (pool.model, served.class_name) == (one.model, one.name) and served.share >= LEAST_SHARE:
-                got = [milliseconds(getattr(served, name)) for name in LATENCIES]
-                rows.append(["", "", pool.id, *got, _verdict(one, served)])
-    # What is said of the class goes on beside what the pools do.
-    lines = _class_words(one)
-    for position, row in enumerate(rows):
-        row[0] = "\n".join(lines[position:] if position == len(rows) - 1 else lines[position : position + 1])
-    return rows
-
-
-def _class_words(one: ClassAnswer) -> list[str]:
-    lines = [one.name]
-    if not (" in, " in one.name and one.name.endswith(" out")):  # a name that says the lengths already
-        lines.append(f"{one.input_tokens:,} in, {one.output_tokens:,} out")
-    return lines + ([f"only in {', '.join(one.regions)}"] if one.regions else [])
-
-
-def _verdict(one: ClassAnswer, served: Served) -> str:
-    if all(one.targets.get(name) is None for name in LATENCIES):
-        return ""
-    return "holds" if served.holds else "MISSED"
-
-
-def _rates(one: ClassAnswer) -> str:
-    low, high = min(one.requests_per_second_by_period), max(one.requests_per_second_by_period)
-    return count(high) if low == high else f"{count(low)}-{count(high)}"
-
-
 def _print_nodes(out: Console, plan: FleetPlan) -> None:
     period = busiest_period(plan)
     when = f", {period_words(plan, period)}" if len(plan.hours) > 1 else ""
@@ -265,8 +112,9 @@ def _print_survived(out: Console, plan: FleetPlan) -> None:
         return
     what = plan.survived[0].what
     heading(out, f"What it survives: the loss of any one {what}")
-    losses = {(one.period, one.site, one.provider, tuple(sorted(one.lost.items()))) for one in plan.survived}
-    out.print(f"Looked at one by one, with the traffic dealt anew: {len(losses):,} different.")
+    losses = {(one.site, one.provider, tuple(sorted(one.lost.items()))) for one in plan.survived}
+    hours = ", in every hour that they can happen in" if len(plan.hours) > 1 else ""
+    out.print(f"Different losses looked at: {len(losses):,}{hours}; the traffic is dealt anew in each.")
     worst: dict[str, Survived] = {}
     for one in plan.survived:
         name = str(one.provider or one.site)

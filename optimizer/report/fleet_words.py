@@ -8,6 +8,7 @@ from optimizer.fleet.plan import FleetPlan, Purchase, Site
 from optimizer.wording import place_words
 
 DAY = 24
+LEAST_SHARE = 0.0005  # of a class; a pool that serves less of it is not named for it
 
 
 def range_words(values: Sequence[int]) -> str:
@@ -16,16 +17,14 @@ def range_words(values: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
-def site_words(site: Site) -> str:
-    """Say a node and where it is: "8x H100-SXM-80GB, spheron us-east"."""
-    place = place_words(site.model_dump() | {"term": ""}).removesuffix(", ")
-    return f"{site.gpus_per_node}x {site.gpu}, {place}"
-
-
-def purchase_words(site: Site, one: Purchase) -> str:
-    """Name a purchase in few words: "site 1 on-demand"."""
-    contract = "" if one.contract is None else f" (contract {one.contract + 1})"
-    return f"{site.id} {one.term}{contract}"
+def site_words(site: Site, one: Purchase) -> str:
+    """Say a node and where it is: "8x H100-SXM-80GB, spheron us-east"; of one's own, "8x H100-SXM-80GB, your own"."""
+    node = f"{site.gpus_per_node}x {site.gpu}"
+    if site.provider_kind == "own":
+        named = "" if one.instance_type.startswith(node) else f" ({one.instance_type})"
+        return f"{node}, your own{named}{'' if site.region == 'global' else f', {site.region}'}"
+    place = place_words(site.model_dump() | {"instance_type": one.instance_type, "term": ""}).removesuffix(", ")
+    return f"{node}, {place}"
 
 
 def holding_words(replicas: Mapping[str, int]) -> str:

@@ -58,7 +58,7 @@ QUESTION: Fields = {
     "targets": {"ttft_ms": 2000, "tpot_ms": 60},
     "profile": [1.0] * NIGHT + [2.0] * DAY,
     "limits": {
-        "terms": ["on-demand", "spot", "owned"],
+        "terms": ["on-demand", "spot"],
         "budget_usd_per_hour": 200.0,
         "max_gpus": 80,
         "max_nodes": 12,
@@ -132,6 +132,7 @@ POOLS = (
 )
 UPFRONT = 0.5 * 10.8 * 8760  # half of a year of the contract's price
 CAPITAL = 100_000.0
+H100S = "8x H100-SXM-80GB"
 
 
 def _sites(owned_usd: float) -> list[Fields]:
@@ -141,19 +142,19 @@ def _sites(owned_usd: float) -> list[Fields]:
     return [
         {
             "id": "site 1", "provider": "acme", "provider_kind": "gpu-cloud", "region": "east",
-            "instance_type": "8x H100-SXM-80GB", "gpu": "H100-SXM-80GB", "gpus_per_node": 8, "spot": False,
+            "instance_type": H100S, "gpu": "H100-SXM-80GB", "gpus_per_node": 8, "spot": False,
             "fabric": "nvswitch", "scale_up_gpus": 8, **common,
             "purchases": [
-                purchase("reserved-1y", 10.8, contract, by_hours(1, 1), years=1.0, stock=3, upfront=UPFRONT,
+                purchase(H100S, "reserved-1y", 10.8, contract, by_hours(1, 1), years=1.0, stock=3, upfront=UPFRONT,
                          contract=0),
-                purchase("on-demand", 18.0, 18.0, by_hours(1, 2), stock=3),
+                purchase(H100S, "on-demand", 18.0, 18.0, by_hours(1, 2), stock=3),
             ],
         },
         {
             "id": "site 2", "provider": "bolt", "provider_kind": "gpu-cloud", "region": "west",
             "instance_type": "1x L40S-48GB", "gpu": "L40S-48GB", "gpus_per_node": 1, "spot": True, "fabric": "single",
             "scale_up_gpus": 1, **common,
-            "purchases": [purchase("spot", 1.2, 1.2 / (1 - wasted), by_hours(3, 3), stock=9)],
+            "purchases": [purchase("1x L40S-48GB", "spot", 1.2, 1.2 / (1 - wasted), by_hours(3, 3), stock=9)],
         },
         {
             "id": "site 3", "provider": "own", "provider_kind": "own", "region": "home",
@@ -161,14 +162,15 @@ def _sites(owned_usd: float) -> list[Fields]:
             "fabric": "pcie", "scale_up_gpus": 1, **common,
             "purchases": [
                 # Four years outlast a horizon of two.
-                purchase("owned", owned_usd, 2 * owned_usd, by_hours(1, 1), years=4.0, upfront=CAPITAL,
-                         seen=TODAY, source="owned"),
+                purchase("8x L40S-48GB (own)", "owned", owned_usd, 2 * owned_usd, by_hours(1, 1), years=4.0,
+                         upfront=CAPITAL, seen=TODAY, source="owned"),
             ],
         },
     ]  # fmt: skip
 
 
 def purchase(
+    instance_type: str,
     term: str,
     price: float,
     effective: float,
@@ -185,6 +187,7 @@ def purchase(
     starts = 0 if years else sum(max(now - nodes[hour - 1], 0) for hour, now in enumerate(nodes)) * (len(nodes) > 1)
     start_usd = 0.0 if years or len(nodes) == 1 else effective / 12
     return {
+        "instance_type": instance_type,
         "term": term,
         "price_usd_per_node_hour": price,
         "effective_usd_per_node_hour": effective,
