@@ -12,11 +12,14 @@ from optimizer.plan import Conflict
 from optimizer.programs.fleet import cheapest_fleet
 from optimizer.programs.fleet_instance import FleetAnswer, FleetInstance, NodeLimit, Site
 from optimizer.programs.layout import Settings
+from optimizer.solve import solve as solve_layout
 
 if TYPE_CHECKING:
     from optimizer.fleet.problem import FleetProblem
+    from optimizer.fleet.traffic import Demand
 
 GIVES_UP = "without surviving"
+MOST_STUCK = 3  # classes that are named when nothing carries them
 COMPARE_SECONDS = 10.0  # for each other question; what is not proved by then says so
 
 
@@ -155,19 +158,25 @@ def _said(problem: FleetProblem, rule: str) -> Conflict:
 
 
 def _served(problem: FleetProblem, index: str) -> str:
-    """Say what traffic cannot be served: of one class, and whether any replica carries it at all."""
+    """Say what traffic cannot be served: classes that no replica carries, else how much there is of it."""
     demands, kinds = problem.traffic.demands, problem.instance.kinds
+    stuck = [number for number in range(len(demands)) if not any(kind.rates[number] > 0 for kind in kinds)]
+    if stuck:
+        more = f"; and {len(stuck) - MOST_STUCK} more classes" if len(stuck) > MOST_STUCK else ""
+        return "; ".join(_nowhere(problem, demands[number]) for number in stuck[:MOST_STUCK]) + more
     if not index:
-        stuck = [one for number, one in enumerate(demands) if not any(kind.rates[number] > 0 for kind in kinds)]
-        if not stuck:
-            return f"{sum(one.peak for one in demands):,.4g} requests/s at the peak, in {len(demands)} classes"
-        return "; ".join(_nowhere(problem, one.name, one.model) for one in stuck[:3])
+        return f"{sum(one.peak for one in demands):,.4g} requests/s at the peak, in {len(demands)} classes"
     one = demands[int(index)]
-    if not any(kind.rates[int(index)] > 0 for kind in kinds):
-        return _nowhere(problem, one.name, one.model)
-    return f"{one.peak:,.4g} requests/s of {one.name} at the peak"
+    return f"{one.peak:,.4g} requests/s of {one.name!r} at the peak"
 
 
-def _nowhere(problem: FleetProblem, name: str, model: int) -> str:
-    label = problem.scenario.traffic[model].label
-    return f"no replica of {label} that may be rented carries {name!r} within its targets and regions"
+def _nowhere(problem: FleetProblem, one: Demand) -> str:
+    """Say why no replica carries a class: what a layout for it alone would conflict with."""
+    model = problem.scenario.traffic[one.model]
+    said = f"no replica of {model.label} that may be rented carries {one.name!r}"
+    alone = problem.scenario.class_scenario(model, one.traffic, one.targets)
+    spec = problem.models[one.model].spec
+    plan = solve_layout(alone, model=spec, catalog=problem.listed, today=problem.today, reasons=False)
+    if plan.status != "infeasible":
+        return f"{said} in {' or '.join(one.regions)}" if one.regions else said
+    return f"{said} ({', '.join(f'{rule.rule}: {rule.needs}' for rule in plan.conflict)})"
