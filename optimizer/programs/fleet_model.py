@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -20,9 +21,19 @@ from optimizer.programs.fleet_money import cost_step, cycle_hours, node_cost
 from optimizer.programs.fleet_packing import patterns, slot_rows
 from optimizer.programs.fleet_table import FleetTable
 
+Columns = Sequence[Sequence[Mapping[tuple[int, int], int]]]
 NodeContents = Callable[[int], Sequence[dict[int, int]]]
 LARGEST_COST = 1e6  # of a node, in the objective
 Expression: TypeAlias = Any  # a MathOpt linear expression; OR-Tools leaves its sums untyped
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Sum of weight x replicas (by kind and period) <= what there is."""
+
+    used: Mapping[tuple[int, int], int]
+    there: Expression
+    row: mathopt.LinearConstraint
 
 
 class FleetModel:
@@ -36,6 +47,8 @@ class FleetModel:
         scale: 1, or the variable that says which part of the demand is served.
         takes: (kind, bundle) -> whether the kind serves the bundle, where a part of whole classes is served.
         filled: (site, period) -> (what a node holds, nodes that hold it), where counting GPUs is not enough.
+        room: the rows that couple replicas with nodes.
+        taken: where sets of replicas are chosen from, each with its literal.
     """
 
     def __init__(
@@ -47,6 +60,7 @@ class FleetModel:
         scaled: bool = False,
         unbounded: bool = False,
         patterns_of: NodeContents | None = None,
+        columns: Columns | None = None,
     ):
         """Build the model.
 
@@ -57,6 +71,7 @@ class FleetModel:
             scaled: serve a part of the demand, `scale`, the same of every class.
             unbounded: let counts and scale go as far as caps, limits and budget do, not only as far as demand needs.
             patterns_of: (site, kinds) -> all that a node may hold by kind, where it matters what is on one node.
+            columns: by block, sets of replicas that carry its demand, of which one is taken: then there are no shares.
         """
         self.table = table
         self.instance: FleetInstance = table.instance
@@ -66,7 +81,10 @@ class FleetModel:
         self.patterns_of = patterns_of
         self.model = mathopt.Model()
         self.nodes: dict[tuple[int, int, int], mathopt.Variable] = {}
-        self.replicas: dict[tuple[int, int], mathopt.Variable] = {}
+        self.replicas: dict[tuple[int, int], Any] = {}
+        self.columns = columns
+        self.taken: list[tuple[Mapping[tuple[int, int], int], mathopt.Variable]] = []
+        self.room: list[Room] = []
         self.shares: dict[tuple[int, int, int], mathopt.Variable] = {}
         self.takes: dict[tuple[int, int], mathopt.Variable] = {}
         self.starts: dict[tuple[int, int, int], mathopt.Variable] = {}
@@ -79,8 +97,9 @@ class FleetModel:
         self.add_nodes()
         self.add_switching()
         self.add_replicas()
-        self.add_shares()
-        self.add_traffic()
+        if columns is None:
+            self.add_shares()
+            self.add_traffic()
         self.add_packing()
         self.add_limits()
         self.add_budget()
@@ -129,11 +148,32 @@ class FleetModel:
 
     def add_replicas(self) -> None:
         """Replicas are whole, and never more than could be of use."""
+        if self.columns is not None:
+            self._add_columns(self.columns)
+            return
         for kind in self.table.serves:
             for period in self.table.periods:
                 most = self.table.most_replicas(kind, period)
                 if most:
                     self.replicas[kind, period] = self.integer(math.inf if self.unbounded else most)
+
+    def _add_columns(self, columns: Columns) -> None:
+        held: dict[tuple[int, int], list[Expression]] = {
+            (kind, period): []
+            for kind in self.table.serves
+            for period in self.table.periods
+            if self.table.most_replicas(kind, period)
+        }
+        for block in columns:
+            literals = []
+            for replicas in block:
+                literal = self.integer(1)
+                literals.append(literal)
+                self.taken.append((replicas, literal))
+                for key, count in replicas.items():
+                    held[key].append(count * literal)
+            self.model.add_linear_constraint(mathopt.fast_sum(literals) == 1.0)
+        self.replicas = {key: mathopt.fast_sum(terms) for key, terms in held.items()}
 
     @property
     def counted(self) -> bool:
@@ -189,55 +229,64 @@ class FleetModel:
     def add_packing(self) -> None:
         """Replicas fit on the nodes of their site: no replica is torn apart, none shares a node that it spans."""
         for site, kinds in self.table.kinds_at.items():
+            of = self.instance.kinds
             gpus = self.instance.sites[site].gpus_per_node
-            held = None if self.patterns_of is None else self.patterns_of(site)
-            sizes = [self.instance.kinds[kind].gpus for kind in kinds if self.instance.kinds[kind].nodes == 1]
+            sizes = [of[kind].gpus for kind in kinds if of[kind].nodes == 1]
             rows = slot_rows(sizes, gpus) if sizes else []
-            ways = patterns(sizes, gpus) if rows is None else []
+            ways = patterns(sizes, gpus) if rows is None and self.patterns_of is None else []
             for period in self.table.periods:
                 here = [kind for kind in kinds if (kind, period) in self.replicas]
-                spanned = mathopt.fast_sum(
-                    self.instance.kinds[kind].nodes * self.replicas[kind, period]
-                    for kind in here
-                    if self.instance.kinds[kind].nodes > 1
-                )
-                free = self.site_nodes(site, period) - spanned
-                small = [kind for kind in here if self.instance.kinds[kind].nodes == 1]
-                if held is not None:
-                    self._add_contents(site, period, held, small, free)
-                    continue
-                if rows is None:
-                    self._add_patterns(site, period, ways, small, free)
-                    continue
-                for row in rows:
-                    used = mathopt.fast_sum(
-                        row.weights[self.instance.kinds[kind].gpus] * self.replicas[kind, period]
-                        for kind in small
-                        if self.instance.kinds[kind].gpus in row.weights
-                    )
-                    self.model.add_linear_constraint(used <= row.per_node * free)
-                if not rows:
-                    self.model.add_linear_constraint(free >= 0)
+                small = [kind for kind in here if of[kind].nodes == 1]
+                spans = {(kind, period): of[kind].nodes for kind in here if of[kind].nodes > 1}
+                nodes = self.site_nodes(site, period)
+                if self.patterns_of is not None:
+                    self._add_contents(site, period, self.patterns_of(site), small, spans)
+                elif rows is None:
+                    self._add_patterns(site, period, ways, small, spans)
+                elif not rows:
+                    self._add_room(spans, nodes)
+                else:
+                    for row in rows:
+                        used = {(k, period): row.weights[of[k].gpus] for k in small if of[k].gpus in row.weights}
+                        whole = {key: row.per_node * span for key, span in spans.items()}
+                        self._add_room(used | whole, row.per_node * nodes)
+
+    def _add_room(self, used: Mapping[tuple[int, int], int], there: Expression) -> None:
+        total = mathopt.fast_sum(weight * self.replicas[key] for key, weight in used.items())
+        self.room.append(Room(used, there, self.model.add_linear_constraint(total <= there)))
 
     def _add_patterns(
-        self, site: int, period: int, ways: Sequence[dict[int, int]], small: Sequence[int], free: Expression
+        self,
+        site: int,
+        period: int,
+        ways: Sequence[dict[int, int]],
+        small: Sequence[int],
+        spans: Mapping[tuple[int, int], int],
     ) -> None:
-        most = UNLIMITED if self.unbounded else self.table.most_nodes(site)
-        counts = [(way, self.integer(most)) for way in ways]
-        self.filled[site, period] = counts
-        self.model.add_linear_constraint(mathopt.fast_sum(count for _, count in counts) <= free)
+        counts = self._count_contents(site, period, ways, spans)
         for size in sorted({self.instance.kinds[kind].gpus for kind in small}):
             slots = mathopt.fast_sum(way[size] * count for way, count in counts if size in way)
-            held = [self.replicas[kind, period] for kind in small if self.instance.kinds[kind].gpus == size]
-            self.model.add_linear_constraint(mathopt.fast_sum(held) <= slots)
+            self._add_room({(k, period): 1 for k in small if self.instance.kinds[k].gpus == size}, slots)
 
-    def _add_contents(
-        self, site: int, period: int, held: Sequence[dict[int, int]], small: Sequence[int], free: Expression
-    ) -> None:
+    def _count_contents(
+        self, site: int, period: int, held: Sequence[dict[int, int]], spans: Mapping[tuple[int, int], int]
+    ) -> list[tuple[dict[int, int], mathopt.Variable]]:
+        """Count nodes by what they hold; there are no more than are paid for and not spanned."""
         most = UNLIMITED if self.unbounded else self.table.most_nodes(site)
         counts = [(content, self.integer(most)) for content in held]
         self.filled[site, period] = counts
-        self.model.add_linear_constraint(mathopt.fast_sum(count for _, count in counts) <= free)
+        self._add_room(spans, self.site_nodes(site, period) - mathopt.fast_sum(count for _, count in counts))
+        return counts
+
+    def _add_contents(
+        self,
+        site: int,
+        period: int,
+        held: Sequence[dict[int, int]],
+        small: Sequence[int],
+        spans: Mapping[tuple[int, int], int],
+    ) -> None:
+        counts = self._count_contents(site, period, held, spans)
         for kind in small:
             there = mathopt.fast_sum(content[kind] * count for content, count in counts if kind in content)
             self.model.add_linear_constraint(there == self.replicas[kind, period])
@@ -364,13 +413,23 @@ class FleetModel:
         """Read the whole numbers of a solution."""
         return Counts(
             nodes={key: round(values[variable]) for key, variable in self.nodes.items() if round(values[variable])},
-            replicas={key: round(values[one]) for key, one in self.replicas.items() if round(values[one])},
+            replicas=self._read_replicas(values),
             shares=self._read_shares(values),
             filled={
                 key: [(way, round(values[one])) for way, one in counts if round(values[one])]
                 for key, counts in self.filled.items()
             },
         )
+
+    def _read_replicas(self, values: Mapping[mathopt.Variable, float]) -> dict[tuple[int, int], int]:
+        if self.columns is None:
+            return {key: round(values[one]) for key, one in self.replicas.items() if round(values[one])}
+        found: dict[tuple[int, int], int] = defaultdict(int)
+        for replicas, literal in self.taken:
+            if round(values[literal]):
+                for key, count in replicas.items():
+                    found[key] += count
+        return dict(found)
 
     def _read_shares(self, values: Mapping[mathopt.Variable, float]) -> dict[tuple[int, int, int], float]:
         if self.takes:
