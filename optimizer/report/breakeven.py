@@ -139,6 +139,5 @@ def _print_alternatives(out: Console, found: BreakEvens) -> None:
             dollars(at.usd_per_million_output_tokens_at_saturation),
         )
     out.print(table)
-    out.print(
-        "$/M: per million output tokens then, with every replica full; at this traffic all cost as the answer does."
-    )
+    same = "" if found.answer is None else "; at this traffic all cost as the answer does"
+    out.print(f"$/M: per million output tokens then, with every replica full{same}.")

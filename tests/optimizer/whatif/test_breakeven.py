@@ -249,3 +249,10 @@ def test_a_pattern_that_names_no_offer_is_bad_input_with_near_names(scenario_fil
     assert "did you mean H200-SXM-141GB" in ran.err
     with pytest.raises(QuestionError):
         ask({}, offer(H100, 2.5), named="L4")
+
+
+def test_the_command_says_how_it_is_used() -> None:
+    ran = run("whatif", "breakeven", "--help")
+
+    assert ran.code == 0, ran.err
+    assert "--json" in ran.out

@@ -321,3 +321,10 @@ def test_the_command_answers_bad_input_with_2(plan_file: Path, tmp_path: Path) -
     ran = run("explain", str(plan_file), "--why-not", "H300")
     assert ran.code == 2
     assert "expected a layout, such as" in ran.err
+
+
+def test_the_command_says_how_it_is_used() -> None:
+    ran = run("explain", "--help")
+
+    assert ran.code == 0, ran.err
+    assert "--json" in ran.out

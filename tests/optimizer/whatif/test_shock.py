@@ -192,3 +192,10 @@ def test_the_command_leaves_with_3_where_nothing_is_left_and_prints_json(scenari
 def test_the_command_answers_bad_input_with_2(scenario_file: str) -> None:
     assert run("whatif", "shock", scenario_file, "--price", "spheron=40").code == 2
     assert run("whatif", "shock", scenario_file).code == 2
+
+
+def test_the_command_says_how_it_is_used() -> None:
+    ran = run("whatif", "shock", "--help")
+
+    assert ran.code == 0, ran.err
+    assert "--json" in ran.out
