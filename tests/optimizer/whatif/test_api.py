@@ -130,8 +130,8 @@ def compared(
     scenario = question(RATE_OF_ONE | (sections or {}))
     full = capacity(scenario)
     price = api_price(AGAINST, 1000, 100, day=TODAY).usd_per_request * 3600 * full * share
-    table = catalog(offer(H100, round(price, 6), max_nodes=more.pop("max_nodes", float("nan"))))
-    return compare(scenario, AGAINST, catalog=table, today=TODAY, **more), full
+    table = catalog(offer(H100, round(price, 6), max_nodes=max_nodes))
+    return compare(scenario, AGAINST, catalog=table, today=TODAY, **duty), full
 
 
 def stretches(found: ApiComparison, place: int = 0) -> list[float]:
