@@ -167,13 +167,10 @@ def compare(
     """
     day = today or date.today()
     duty, work = read_duty(duty_cycle, profile, hours_per_day), scenario.workload
-    price = api_price(
-        against,
-        work.input_tokens,
-        work.output_tokens,
-        cached_share=cached_share,
-        day=scenario.prices.as_of or day,
-        hours=hours_of_day(profile),
+    lengths = work.input_tokens, work.output_tokens
+    price, flat = (
+        api_price(against, *lengths, cached_share=cached_share, day=scenario.prices.as_of or day, hours=hours)
+        for hours in (hours_of_day(profile), None)
     )
     asked = _Question(
         scenario,
@@ -197,7 +194,7 @@ def compare(
         saving_usd_per_month=None if own is None else abs(own.usd_per_month - api.usd_per_month),
         layout=plan.summary if plan.layout is not None else "",
         conflict=tuple(conflict.rule for conflict in plan.conflict),
-        break_evens=_break_evens(asked, price, duty),
+        break_evens=_break_evens(asked, {duty: price} | {ALWAYS: flat}),
         notes=tuple(_notes(scenario, price, context_window(against), plan)),
     )
 
@@ -229,13 +226,13 @@ def _side(scenario: Scenario, rate: float, usd_per_busy_hour: float, duty: Duty,
     )
 
 
-def _break_evens(asked: _Question, price: ApiPrice, duty: Duty) -> tuple[BreakEven, ...]:
+def _break_evens(asked: _Question, prices: Mapping[Duty, ApiPrice]) -> tuple[BreakEven, ...]:
     if asked.scenario.workload.kind == "concurrency":
         return ()
     rentals = asked.rentals()
     if not rentals:
         return ()
-    return tuple(_break_even(asked, price, rentals, one) for one in dict.fromkeys((duty, ALWAYS)))
+    return tuple(_break_even(asked, price, rentals, duty) for duty, price in prices.items())
 
 
 def _break_even(asked: _Question, price: ApiPrice, rentals: list[Rental], duty: Duty) -> BreakEven:

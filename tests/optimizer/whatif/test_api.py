@@ -306,3 +306,11 @@ def test_the_command_prints_tables_and_json() -> None:
     assert "Self-hosting is infeasible" in infeasible.out
     refused = run("whatif", "api", question_file, "--against", "nobody/nothing")
     assert (refused.code, refused.out) == (2, "")
+
+
+def test_with_traffic_at_all_hours_prices_are_of_all_hours_whatever_the_profile() -> None:
+    night = [0.0] * 18 + [1.0] * 6  # 18:00 to 24:00 UTC, when this API is cheap
+    by_profile, _ = compared(0.3, profile=night)
+    plain, _ = compared(0.3)
+    assert by_profile.price.usd_per_request < plain.price.usd_per_request
+    assert by_profile.break_evens[1] == plain.break_evens[0]
