@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,12 @@ from optimizer.whatif.api_prices import api_price
 from optimizer.whatif.chunks import Base, in_chunks, solve_chunk, weight
 from optimizer.whatif.engines import OneProcess, Processes, choose_engine
 from optimizer.whatif.fields import apply
-from optimizer.whatif.inputs import marks_of
+from optimizer.whatif.inputs import _model_mark, load_model_once, marks_of
 from optimizer.whatif.point import RESULT_COLUMNS, plan_row, solve_point
 from optimizer.whatif.points import Grid, read_grid
 from optimizer.whatif.sweep import Sweep, Watch, sweep
 from optimizer.whatif.sweep_files import check_output
-from tests.optimizer.catalogs import SMALL, TODAY
+from tests.optimizer.catalogs import SMALL, TODAY, question
 from tests.optimizer.command import run
 
 # One provider's offers of one day and the smallest model: points of some milliseconds.
@@ -351,3 +352,14 @@ def test_a_worker_with_other_prices_is_refused(asked: Scenario) -> None:
     (first, *_) = in_chunks(Base(asked), grid, None, TODAY, marks | dict.fromkeys(marks, "other"), jobs=1)
     with pytest.raises(QuestionError, match="this worker has other version of shardwise"):
         solve_chunk(first)
+
+
+def test_what_a_model_has_worked_out_since_it_was_loaded_does_not_change_its_mark() -> None:
+    asked = question(model="deepseek-ai/DeepSeek-V3")
+    before = marks_of([asked], TODAY)
+    model = load_model_once(asked.model)
+    for name in dir(type(model)):
+        if isinstance(getattr(type(model), name), cached_property):
+            getattr(model, name)
+    _model_mark.cache_clear()
+    assert marks_of([asked], TODAY) == before
