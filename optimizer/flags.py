@@ -173,6 +173,19 @@ class RunFlags(Part):
     time_limit: Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)] = 20.0
 
 
+class ApiFlags(Part):
+    """What `shardwise whatif api` asks beside the scenario."""
+
+    against: Annotated[str, Field(min_length=1, max_length=200)]
+    cached_share: Annotated[float, number("a share from 0 to 1 (30% is 0.3)", lambda x: 0 <= x <= 1)] = 0.0
+    duty_cycle: PositiveShare | None = None
+    hours_per_day: Annotated[float, number("hours above 0 and at most 24", lambda x: 0 < x <= 24)] | None = None
+    profile: Annotated[
+        tuple[Annotated[float, number("traffic from 0 to 1,000,000,000", lambda x: 0 <= x <= 1e9)], ...],
+        BeforeValidator(as_list),
+    ] = ()
+
+
 class SweepFlags(Part):
     """How `shardwise whatif sweep` runs and prints."""
 

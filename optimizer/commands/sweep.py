@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optimizer.cli_options import OUTPUT, Json, NoCalibration, Text, Texts, option
-from optimizer.commands.common import EPILOG, EXIT_OK, EXIT_OTHER, print_json
+from optimizer.commands.common import EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.whatif import whatif_app
 
 if TYPE_CHECKING:
@@ -21,7 +21,13 @@ SIGNAL_EXIT = 128  # what shells add to the number of the signal that ended a co
 RUN = "How it runs"
 
 
-@whatif_app.command("sweep", epilog=EPILOG)
+EXITS = (
+    "Exit codes: 0 all points are solved (infeasible ones are rows too); 2 bad input; 130 Ctrl-C and 143 SIGTERM, with "
+    "what is solved kept; 1 anything else. SHARDWISE_DEBUG=1 shows tracebacks."
+)
+
+
+@whatif_app.command("sweep", epilog=EXITS)
 def whatif_sweep(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="The question.")],
     vary: Annotated[

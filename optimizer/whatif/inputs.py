@@ -118,7 +118,7 @@ def _spelled(value: Any) -> str:
     if is_dataclass(value) and not isinstance(value, type):
         return _spelled({one.name: getattr(value, one.name) for one in fields(value)})
     if isinstance(value, BaseModel):
-        return _spelled(dict(value))
+        return _spelled({name: getattr(value, name) for name in type(value).model_fields})  # not what it has worked out
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_spelled(key)}:{_spelled(one)}" for key, one in value.items()) + "}"
     if isinstance(value, (set, frozenset)):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,20 @@ import yaml
 
 from catalogs.models import load_model
 from catalogs.offers import load_offers
-from optimizer.errors import QuestionError
+from optimizer.errors import AuditError, QuestionError
 from optimizer.report.sweep_plot import check_plot, plot_sweep
 from optimizer.scenario import Scenario, load_scenario
 from optimizer.solve import solve
-from optimizer.whatif.chunks import Base, in_chunks, weight
-from optimizer.whatif.engines import OneProcess, Processes
+from optimizer.whatif.api_prices import api_price
+from optimizer.whatif.chunks import Base, in_chunks, solve_chunk, weight
+from optimizer.whatif.engines import OneProcess, Processes, choose_engine
 from optimizer.whatif.fields import apply
-from optimizer.whatif.point import RESULT_COLUMNS, plan_row
+from optimizer.whatif.inputs import _model_mark, load_model_once, marks_of
+from optimizer.whatif.point import RESULT_COLUMNS, plan_row, solve_point
 from optimizer.whatif.points import Grid, read_grid
 from optimizer.whatif.sweep import Sweep, Watch, sweep
-from tests.optimizer.catalogs import SMALL, TODAY
+from optimizer.whatif.sweep_files import check_output
+from tests.optimizer.catalogs import SMALL, TODAY, question
 from tests.optimizer.command import run
 
 # One provider's offers of one day and the smallest model: points of some milliseconds.
@@ -298,3 +302,64 @@ def test_marks_of_equal_inputs_are_equal_in_every_process() -> None:
         for seed in ("1", "2")
     }  # fmt: skip
     assert len(marks) == 1
+
+
+def _parquet(folder: Path) -> None:
+    check_output(folder / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("package", "use", "extra"),
+    [
+        ("pyarrow", _parquet, "parquet"),
+        ("matplotlib", lambda folder: check_plot(read_grid([RATES]), folder / "a.png"), "plot"),
+        ("distributed", lambda _: choose_engine(None, "tcp://127.0.0.1:8786"), "dask"),
+        ("genai_prices.data", lambda _: api_price("deepseek/deepseek-chat", 10, 10, day=TODAY), "api-prices"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_install_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str, use: Any, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(QuestionError, match=rf'pip install "shardwise\[{extra}\]"'):
+        use(tmp_path)
+
+
+def test_without_joblib_one_process_does_the_work_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    engine, said = choose_engine(4, None)
+    assert engine.jobs == 1
+    assert said == 'joblib is not installed: one process instead of 4; pip install "shardwise[sweep]"'
+
+
+def test_a_point_whose_audit_does_not_pass_is_a_failed_row_and_not_the_end(
+    asked: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def solve_one(scenario: Scenario, **given: Any) -> dict[str, Any]:
+        if scenario.workload.demand == 40:
+            raise AuditError(["a rule is broken"])
+        return solve_point(scenario, **given)
+
+    monkeypatch.setattr("optimizer.whatif.chunks.solve_point", solve_one)
+    found = swept(asked, tmp_path, RATES)
+    assert found.counts == {"failed": 1, "optimal": 4}
+    assert "a rule is broken" in str(found.table()[1]["message"])
+
+
+def test_a_worker_with_other_prices_is_refused(asked: Scenario) -> None:
+    grid = read_grid([RATES])
+    marks = marks_of([asked], TODAY)
+    (first, *_) = in_chunks(Base(asked), grid, None, TODAY, marks | dict.fromkeys(marks, "other"), jobs=1)
+    with pytest.raises(QuestionError, match="this worker has other version of shardwise"):
+        solve_chunk(first)
+
+
+def test_what_a_model_has_worked_out_since_it_was_loaded_does_not_change_its_mark() -> None:
+    asked = question(model="deepseek-ai/DeepSeek-V3")
+    before = marks_of([asked], TODAY)
+    model = load_model_once(asked.model)
+    for name in dir(type(model)):
+        if isinstance(getattr(type(model), name), cached_property):
+            getattr(model, name)
+    _model_mark.cache_clear()
+    assert marks_of([asked], TODAY) == before
