@@ -8,6 +8,7 @@ from dataclasses import replace
 from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Packed
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_money import fleet_cost
+from optimizer.programs.fleet_narrow import cheapest_of_many, is_large
 from optimizer.programs.fleet_packing import pack
 from optimizer.programs.fleet_rates import Dealt, class_rates, dealt, fewest_replicas, spread
 from optimizer.programs.fleet_solve import Solved, solve_fleet
@@ -32,7 +33,17 @@ def cheapest_fleet(instance: FleetInstance, settings: Settings | None = None) ->
     chosen = settings or Settings()
     clock = Deadline(chosen.time_limit_s)
     table = read_instance(instance)
-    solved = solve_fleet(table, chosen, clock, aim="cost")
+    if is_large(table) and not instance.whole_classes:
+        found = cheapest_of_many(table, chosen, clock, _as_it_stands)
+        if found is not None:
+            return found
+    return _as_it_stands(instance, replace(chosen, time_limit_s=clock.left_s))
+
+
+def _as_it_stands(instance: FleetInstance, chosen: Settings, start: FleetAnswer | None = None) -> FleetAnswer:
+    """Find the cheapest fleet with every kind of the instance in the model, beginning from one that is known."""
+    clock, table = Deadline(chosen.time_limit_s), read_instance(instance)
+    solved = solve_fleet(table, chosen, clock, aim="cost", start=start)
     bound = None if solved.bound is None else float(solved.fleet.bound_micro_usd(solved.bound))
     if solved.counts is None:
         return FleetAnswer(solved.status, clock.seconds, bound_micro_usd=bound)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ortools.math_opt.python import mathopt
 
-from optimizer.programs.fleet_instance import UNLIMITED, FleetInstance, Site
+from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Site
 from optimizer.programs.fleet_money import cost_step, cycle_hours, node_cost
 from optimizer.programs.fleet_packing import patterns, slot_rows
 from optimizer.programs.fleet_table import FleetTable
@@ -394,6 +394,11 @@ class FleetModel:
         largest = max((cost / self.step for cost in self.cost_rows.values()), default=Fraction(1))
         return 1.0 if largest <= LARGEST_COST else LARGEST_COST / float(largest)
 
+    @property
+    def micro_usd_per_unit(self) -> float:
+        """What one unit of the objective is worth."""
+        return float(self.step) / self._unit
+
     def cost(self) -> Expression:
         """Cost over the cycle, in the unit of the objective."""
         return mathopt.fast_sum(
@@ -408,6 +413,25 @@ class FleetModel:
         """Return the least cost that is possible above a bound on the objective: costs come in steps."""
         steps = bound / self._unit
         return max(-(-Fraction(steps * (1 - 1e-9) - 1e-6) // 1), 0) * self.step
+
+    def hint(self, start: FleetAnswer) -> dict[mathopt.Variable, float]:
+        """Return the values that a fleet gives the variables; what nodes hold is left for the solver to find."""
+        found: dict[mathopt.Variable, float] = {
+            variable: float(start.nodes.get(key, 0)) for key, variable in self.nodes.items()
+        }
+        periods = len(self.instance.demand)
+        for (site, option, period), variable in self.starts.items():
+            before = start.nodes.get((site, option, (period - 1) % periods), 0)
+            found[variable] = float(max(start.nodes.get((site, option, period), 0) - before, 0))
+        if self.columns is None:
+            found |= {variable: float(start.replicas.get(key, 0)) for key, variable in self.replicas.items()}
+        if not self.counted:
+            for (kind, b, period), variable in self.shares.items():
+                bundle = self.table.bundles[b]
+                rate = sum(start.rates.get((kind, index, period), 0.0) for index in bundle.classes)
+                found[variable] = min(rate / bundle.demand[period], 1.0)
+        used = {self.table.label(kind) for kind, _ in start.replicas}
+        return found | {variable: float(label in used) for label, variable in self.labels.items()}
 
     def chosen(self, values: Mapping[mathopt.Variable, float]) -> Counts:
         """Read the whole numbers of a solution."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from optimizer.programs.fleet_instance import FleetAnswer
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_survive import SurvivingModel, node_contents, violated
 from optimizer.programs.fleet_table import FleetTable
@@ -40,6 +41,7 @@ def solve_fleet(
     aim: Aim,
     without: Iterable[str] = (),
     replicas: Mapping[tuple[int, int], int] | None = None,
+    start: FleetAnswer | None = None,
 ) -> Solved:
     """Solve an instance for one aim: the least cost, the largest part of the demand, or any fleet at all.
 
@@ -50,6 +52,7 @@ def solve_fleet(
         aim: what is wanted.
         without: names of rules that need not hold.
         replicas: (kind, period) -> replicas, where they are settled already.
+        start: a fleet that keeps every rule, to begin from.
 
     Raises:
         QuestionError: too many ways to share a node.
@@ -74,7 +77,8 @@ def solve_fleet(
     bound: float | None = None
     while True:
         gap = fleet.step_gap() if aim == "cost" else 1e-9
-        run = run_highs(fleet.model, clock.left_s, seed=settings.seed, absolute_gap=gap)
+        hint = None if start is None else fleet.hint(start)
+        run = run_highs(fleet.model, clock.left_s, seed=settings.seed, absolute_gap=gap, hint=hint)
         bound = run.bound if run.bound is not None else bound
         if not run.has_solution:
             return Solved(run.status, fleet, None, bound)
