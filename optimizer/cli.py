@@ -51,8 +51,8 @@ from optimizer.cli_options import (
     target,
     traffic,
 )
-from optimizer.commands import breakeven, budget, explain, pareto, shock, solve_fleet
 from optimizer.commands import api as _api  # noqa: F401  registers itself
+from optimizer.commands import breakeven, budget, explain, pareto, shock, solve_fleet
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.whatif import whatif_app

@@ -143,8 +143,9 @@ def _warnings(problem: FleetProblem, pools: tuple[Pool, ...], sites: tuple[Site,
         for one in site.purchases:
             if one.committed_years > 0 and one.term != "owned":
                 years = f"{one.committed_years:g} year{'s' if one.committed_years > 1 else ''}"
-                nodes = f"{max(one.nodes_by_period)} nodes at {site.provider}"
-                found.append(f"{nodes} commit to {years}: ${one.committed_usd:,.0f} in all")
+                count = max(one.nodes_by_period)
+                nodes = f"{count} node{'s' if count > 1 else ''} at {site.provider}"
+                found.append(f"{nodes} under contract for {years}: ${one.committed_usd:,.0f} in all")
         if site.spot:
             found.append(f"spot nodes at {site.provider} can be taken back at any time")
     return found

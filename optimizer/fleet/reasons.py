@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GIVES_UP = "without surviving"
 MOST_STUCK = 3  # classes that are named when nothing carries them
-COMPARE_SECONDS = 10.0  # for each other question; what is not proved by then says so
+COMPARE_SECONDS = 5.0  # for each other question; what is not proved by then says so
 
 
 def compared(problem: FleetProblem, answer: FleetAnswer, settings: Settings | None) -> tuple[Compared, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Packed
 from optimizer.programs.fleet_model import Counts, FleetModel
-from optimizer.programs.fleet_money import fleet_cost
+from optimizer.programs.fleet_money import fleet_cost, is_proved
 from optimizer.programs.fleet_narrow import cheapest_of_many, is_large
 from optimizer.programs.fleet_packing import pack
 from optimizer.programs.fleet_rates import Dealt, class_rates, dealt, fewest_replicas, spread
@@ -151,7 +151,7 @@ def answer_of(table: FleetTable, counts: Counts, bound: float | None, clock: Dea
         packing.append(_packed(table, counts, period, here))
     cost = float(fleet_cost(instance, counts.nodes))
     return FleetAnswer(
-        "optimal" if bound is not None and bound >= cost else "feasible",
+        "optimal" if is_proved(cost, bound) else "feasible",
         clock.seconds,
         cost_micro_usd=cost,
         bound_micro_usd=None if bound is None else min(bound, cost),

@@ -18,6 +18,7 @@ from ortools.math_opt.python import mathopt
 
 from optimizer.programs.fleet_instance import Failure, FleetAnswer, FleetInstance, Packed
 from optimizer.programs.fleet_model import FleetModel
+from optimizer.programs.fleet_money import is_proved
 from optimizer.programs.fleet_table import FleetTable, whole_up
 from optimizer.programs.layout import Settings
 from optimizer.programs.mathopt_outcome import Deadline
@@ -76,7 +77,7 @@ def _better(one: FleetAnswer, other: FleetAnswer, least: float) -> FleetAnswer:
         bound = one.cost_micro_usd
     best = one if other.cost_micro_usd is None or one.cost_micro_usd < other.cost_micro_usd else other
     cost = best.cost_micro_usd or 0.0
-    proved = other.status in ("optimal", "infeasible") or bound >= cost
+    proved = other.status in ("optimal", "infeasible") or is_proved(cost, bound)
     return replace(
         best, status="optimal" if proved else "feasible", bound_micro_usd=cost if proved else min(bound, cost)
     )
