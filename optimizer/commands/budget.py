@@ -33,10 +33,10 @@ def budget(
     of the scenario kept; all but traffic at the scenario's traffic.
     """
     from optimizer.flags import BudgetFlags, read_flags, read_question  # noqa: PLC0415
-    from optimizer.whatif.overrides import apply_fields  # noqa: PLC0415
+    from optimizer.whatif.fields import with_settings  # noqa: PLC0415
 
     flags = read_flags(BudgetFlags, {"usd_per_hour": usd_per_hour, "maximize": maximize})
-    question = apply_fields(read_question(scenario, {}), set_ or ())
+    question = with_settings(read_question(scenario, {}), set_)
     from optimizer.whatif.budget import what_budgets_buy  # noqa: PLC0415
     from optimizer.whatif.budget_report import MAXIMIZED  # noqa: PLC0415
 

@@ -61,10 +61,10 @@ def pareto(
         others = ", ".join(f"--{name}" for name in named if name not in asked)
         raise QuestionError(f"pareto: --{asked[0]} alone is no front; name one of {others} as well, or none of them")
     from optimizer.flags import ParetoFlags, read_flags, read_question  # noqa: PLC0415
-    from optimizer.whatif.overrides import apply_fields  # noqa: PLC0415
+    from optimizer.whatif.fields import with_settings  # noqa: PLC0415
 
     flags = read_flags(ParetoFlags, {"up_to_usd_per_hour": up_to})
-    question = apply_fields(read_question(scenario, {}), set_ or ())
+    question = with_settings(read_question(scenario, {}), set_)
     from optimizer.report import pareto as report  # noqa: PLC0415
     from optimizer.whatif.front import find_front  # noqa: PLC0415
     from optimizer.whatif.front_points import BY_DEFAULT, OBJECTIVES  # noqa: PLC0415

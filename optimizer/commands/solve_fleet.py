@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from optimizer.commands.common import EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
-from optimizer.fleet.question import FleetScenario
+
+if TYPE_CHECKING:
+    from optimizer.fleet.question import FleetScenario
 
 
 def run(scenario: FleetScenario, *, time_limit_s: float, explain: bool, json: bool) -> None:

@@ -12,10 +12,10 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel
 
 from catalogs.errors import near_matches
+from optimizer import yaml_file
 from optimizer.errors import QuestionError
 from optimizer.fields import shown
 from optimizer.flags import TRAFFIC
@@ -77,11 +77,11 @@ def read_value(name: str, text: str) -> Value:
     if name.startswith(PREFIX):
         return read_factor(name, text)
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise QuestionError(f"{name}: expected a value as in YAML; got {shown(text)}") from None
-    if isinstance(value, str) and "+" in value and get_field(name).is_list:
-        value = [yaml.safe_load(part) for part in value.split("+")]
+        value = yaml_file.read_value(text)
+        if isinstance(value, str) and "+" in value and get_field(name).is_list:
+            value = [yaml_file.read_value(part) for part in value.split("+")]
+    except ValueError as error:
+        raise QuestionError(f"{name}: expected a value as in YAML; {shown(text)} {error}") from None
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -93,7 +93,7 @@ def read_setting(text: str) -> tuple[str, Value]:
     """
     name, equals, value = text.partition("=")
     name = name.strip()
-    if not equals or not name or not value.strip():
+    if not equals or not name:
         raise QuestionError(f"--set {shown(text)}: expected FIELD=VALUE, as in --set targets.tpot_ms=40")
     get_field(name)
     return name, read_value(name, value.strip())
@@ -113,6 +113,18 @@ def read_settings(texts: list[str] | None) -> dict[str, Value]:
         found[name] = value
     refuse_two_kinds_of_traffic(found)
     return found
+
+
+def with_settings(scenario: Scenario, texts: list[str] | None) -> Scenario:
+    """Return the scenario as the --set flags of a command change it, where prices are not among what it can change.
+
+    Raises:
+        QuestionError: a flag is none, sets a price, or sets a value that its field does not accept.
+    """
+    changes = read_settings(texts)
+    if prices := [name for name in changes if name.startswith(PREFIX)]:
+        raise QuestionError(f"--set {prices[0]}: prices are changed by `shardwise whatif shock` and `whatif sweep`")
+    return apply(scenario, changes)
 
 
 def refuse_two_kinds_of_traffic(names: Mapping[str, Any]) -> None:
