@@ -28,8 +28,16 @@ from optimizer.fields import (
     problem,
     whole,
 )
-from optimizer.fleet.question import FleetScenario, build_fleet_scenario, fleet_fields, is_fleet
-from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS, Scenario, SpeedSource, build_scenario, load_scenario
+from optimizer.fleet.question import FleetScenario, build_fleet_scenario, fleet_fields
+from optimizer.scenario import (
+    KV_DTYPES,
+    WEIGHT_FORMATS,
+    Scenario,
+    SpeedSource,
+    build_scenario,
+    is_fleet,
+    load_scenario,
+)
 from optimizer.yaml_file import read_mapping
 
 TRAFFIC = ("request_rate", "concurrency", "output_tokens_per_second")

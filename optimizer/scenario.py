@@ -42,6 +42,7 @@ from optimizer.fields import (
 )
 from optimizer.owned import OwnedHardware
 
+FLEET_FIELDS = ("models", "classes", "histogram", "log", "profile", "fleet", "commitments")
 WEIGHT_FORMATS = ("fp32", "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4")
 KV_DTYPES = ("bf16", "fp16", "fp8")
 TERMS = ("on-demand", "spot", "reserved-1y", "reserved-3y")
@@ -376,6 +377,11 @@ def build_scenario(fields: Mapping[str, Any], where: str = "scenario") -> Scenar
         raise ScenarioError(where, [problem(item, Scenario) for item in error.errors(include_url=False)]) from None
 
 
+def is_fleet(fields: Mapping[Any, Any]) -> bool:
+    """Say whether the fields of a scenario file ask for a fleet (see optimizer.fleet.question)."""
+    return any(name in fields for name in FLEET_FIELDS)
+
+
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario from a YAML file; paths inside it are relative to the file.
 
@@ -385,6 +391,11 @@ def load_scenario(path: Path) -> Scenario:
     from optimizer.yaml_file import read_mapping  # noqa: PLC0415  only a file needs YAML
 
     content = read_mapping(path)
+    if is_fleet(content):
+        given = ", ".join(name for name in FLEET_FIELDS if name in content)
+        raise ScenarioError(
+            str(path), [f"{given}: this asks for a fleet; what is asked here takes one layout, with a workload"]
+        )
     return build_scenario(absolute_paths(content, path.parent), where=str(path))
 
 

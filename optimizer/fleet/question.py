@@ -30,7 +30,6 @@ from optimizer.fields import (
 from optimizer.scenario import Limits, Memory, Prices, Scenario, SpeedSource, Targets, Workload, absolute_paths
 from optimizer.yaml_file import read_mapping
 
-FLEET_FIELDS = ("models", "classes", "histogram", "log", "profile", "fleet", "commitments")  # say that it is a fleet's
 ONE_LAYOUT_LIMITS = ("replicas",)
 PROFILES = (24, 168)
 
@@ -326,11 +325,6 @@ class FleetScenario(Part):
     def profile_of(self, model: ModelTraffic, one: TrafficClass) -> tuple[float, ...]:
         """Return the profile of a class: its own, else its model's, else the question's; empty where none has one."""
         return one.profile or model.profile or self.profile
-
-
-def is_fleet(fields: Mapping[Any, Any]) -> bool:
-    """Say whether the fields of a scenario file ask for a fleet."""
-    return any(name in fields for name in FLEET_FIELDS)
 
 
 def build_fleet_scenario(fields: Mapping[str, Any], where: str = "scenario") -> FleetScenario:

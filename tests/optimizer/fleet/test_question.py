@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from optimizer.errors import ScenarioError
-from optimizer.fleet.question import FLEET_FIELDS, build_fleet_scenario, is_fleet, load_fleet_scenario
+from optimizer.fleet.question import build_fleet_scenario, load_fleet_scenario
+from optimizer.scenario import FLEET_FIELDS, is_fleet
 
 CHAT = {"name": "chat", "input_tokens": 1000, "output_tokens": 200, "request_rate": 2}
 ONE = {"model": "meta-llama/Llama-3.1-8B-Instruct", "classes": [CHAT]}
