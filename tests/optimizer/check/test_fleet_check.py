@@ -108,7 +108,10 @@ BROKEN: dict[str, list[tuple[Change, str]]] = {
     "compared": [
         (put([COMPARED], "compared"), "less than the bound"),
         (put([COMPARED | {"usd_per_hour": 60.0}], "compared"), "it costs $8.360742 more, not $1.0"),
-        (put([COMPARED | {"rule": "without quotas", "usd_per_hour": 60.0}], "compared"), "more than the answer"),
+        (
+            put([COMPARED | {"rule": "without quotas", "gives_up": True, "usd_per_hour": 60.0}], "compared"),
+            "more than the answer",
+        ),
         (put([COMPARED | {"usd_per_hour": None}], "compared"), "nothing keeps it, and yet it costs"),
     ],
     "classes_asked": [
