@@ -106,6 +106,7 @@ class FleetModel:
         self.add_kind_counts()
         self.add_spread()
         self.add_spot_share()
+        self.add_second_node()
 
     # -- variables ---------------------------------------------------------------------------------------------------
 
@@ -355,6 +356,17 @@ class FleetModel:
                     nodes = mathopt.fast_sum(self.site_nodes(site, period) for site in sites)
                     self.model.add_linear_constraint(used <= nodes)
                 self.model.add_linear_constraint(mathopt.fast_sum(there) >= least)
+
+    def add_second_node(self) -> None:
+        """What has to survive a loss is served from two nodes at the least; the rest is in fleet_survive."""
+        if self.instance.survive == "nothing" or "survive" in self.without or self.scaled:
+            return
+        for b, bundle in enumerate(self.table.bundles):
+            sites = {self.instance.kinds[kind].site for kind, served in self.table.serves.items() if b in served}
+            for period in self.table.periods:
+                if bundle.demand[period] > 0:
+                    nodes = mathopt.fast_sum(self.site_nodes(site, period) for site in sites)
+                    self.model.add_linear_constraint(nodes >= 2.0)
 
     def add_spot_share(self) -> None:
         """No more of a model's requests than allowed is served on nodes that may be taken back, in every period."""
