@@ -295,7 +295,7 @@ def test_a_wrong_name_or_value_is_answered_with_what_would_do(arguments: str, sa
         (("catalog", "nodes", "--provider", "awz"), "Unknown provider 'awz'. Did you mean aws"),
         (("catalog", "nodes", "--gpu", "H1"), "Unknown GPU 'H1'. Did you mean H100"),
         (("solve", LLAMA_70B, "--frob"), "No such option: --frob"),
-        (("solve",), "Missing argument"),
+        (("solve",), "give a scenario file or a model, or --capacity FILE.json"),
     ],
 )
 def test_other_commands_answer_bad_input_alike(arguments: tuple[str, ...], said: str) -> None:
