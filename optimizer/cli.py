@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -52,7 +52,7 @@ from optimizer.cli_options import (
     traffic,
 )
 from optimizer.commands import api as _api  # noqa: F401  registers itself
-from optimizer.commands import breakeven, budget, explain, pareto, shock, solve_fleet
+from optimizer.commands import breakeven, budget, explain, pareto, schema, shock, solve_fleet
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.whatif import whatif_app
@@ -589,35 +589,8 @@ def validate_decisions(
         speed_report.print_decisions(found)
 
 
-@app.command(epilog=EPILOG)
-def schema(
-    of: Annotated[
-        str,
-        typer.Argument(
-            metavar="scenario|plan|fleet-scenario|fleet-plan|fit|speed|calibration", help="Which schema to print."
-        ),
-    ],
-) -> None:
-    """Print the JSON schema of a question or an answer."""
-    import json  # noqa: PLC0415
-
-    from optimizer.errors import QuestionError  # noqa: PLC0415
-    from optimizer.fit import Fit  # noqa: PLC0415
-    from optimizer.fleet.plan import FleetPlan  # noqa: PLC0415
-    from optimizer.fleet.question import FleetScenario  # noqa: PLC0415
-    from optimizer.own_runs.answer import CalibrationReport  # noqa: PLC0415
-    from optimizer.plan import Plan  # noqa: PLC0415
-    from optimizer.predict import Speed  # noqa: PLC0415
-    from optimizer.scenario import Scenario  # noqa: PLC0415
-
-    known: dict[str, Any] = {"scenario": Scenario, "plan": Plan, "fit": Fit, "speed": Speed}
-    known |= {"fleet-scenario": FleetScenario, "fleet-plan": FleetPlan, "calibration": CalibrationReport}
-    if of not in known:
-        raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
-    sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")
-
-
 explain.register(app)
+schema.register(app)
 
 
 def main() -> None:
