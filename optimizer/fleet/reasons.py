@@ -136,7 +136,7 @@ def _said(problem: FleetProblem, rule: str) -> Conflict:
             rule="traffic", meaning="all traffic is served within its targets", needs=_served(problem, index)
         )
     known: dict[str, tuple[str, str]] = {
-        "budget": ("the fleet costs no more than the budget", f"at most ${limits.budget_usd_per_hour or 0:,.2f}/h"),
+        "budget": ("the fleet costs no more than the budget", _budget(problem) if name == "budget" else ""),
         "stock": ("no more nodes are rented than are in stock", "what offers say of their stock"),
         "max_gpus": ("no more GPUs are rented than allowed", f"at most {limits.max_gpus} GPUs"),
         "max_nodes": ("no more nodes are rented than allowed", f"at most {limits.max_nodes} nodes"),
@@ -155,6 +155,16 @@ def _said(problem: FleetProblem, rule: str) -> Conflict:
         return Conflict(rule=name, meaning=f"the quota of {of}", needs=f"at most {' and '.join(most)}")
     meaning, needs = known.get(name, (name, ""))
     return Conflict(rule=name, meaning=meaning, needs=needs)
+
+
+def _budget(problem: FleetProblem) -> str:
+    """Say the budget, and the least that the other rules cost without it."""
+    asked = f"at most ${problem.scenario.limits.budget_usd_per_hour or 0:,.2f}/h is asked"
+    free = cheapest_fleet(replace(problem.instance, budget_micro_usd=None), Settings(time_limit_s=COMPARE_SECONDS))
+    if free.cost_micro_usd is None:
+        return asked
+    least = free.cost_micro_usd / MICRO / sum(problem.instance.hours)
+    return f"{asked}; {'the least' if free.status == 'optimal' else 'the least found'} that works costs ${least:,.2f}/h"
 
 
 def _served(problem: FleetProblem, index: str) -> str:

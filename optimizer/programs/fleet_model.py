@@ -359,7 +359,7 @@ class FleetModel:
 
     def add_second_node(self) -> None:
         """What has to survive a loss is served from two nodes at the least; the rest is in fleet_survive."""
-        if self.instance.survive == "nothing" or "survive" in self.without or self.scaled:
+        if self.instance.survive == "nothing" or {"survive", "traffic"} & self.without or self.scaled:
             return
         for b, bundle in enumerate(self.table.bundles):
             sites = {self.instance.kinds[kind].site for kind, served in self.table.serves.items() if b in served}

@@ -58,7 +58,8 @@ def solve_fleet(
         QuestionError: too many ways to share a node.
     """
     left_out = frozenset(without)
-    surviving = table.instance.survive if "survive" not in left_out else "nothing"
+    # Without traffic to serve there is nothing to survive.
+    surviving = "nothing" if {"survive", "traffic"} & left_out else table.instance.survive
     contents = {site: node_contents(table, site) for site in table.kinds_at} if surviving == "node" else None
     fleet = FleetModel(
         table,
