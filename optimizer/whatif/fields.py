@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 from functools import lru_cache
 from typing import Any, get_args, get_origin
 
@@ -22,7 +21,7 @@ from optimizer.flags import TRAFFIC
 from optimizer.scenario import Scenario, build_scenario
 from optimizer.whatif.price_factors import PREFIX, read_factor
 
-Value = None | bool | int | float | str | date | tuple[Any, ...] | dict[str, Any]
+Value = None | bool | int | float | str | tuple[Any, ...] | dict[str, Any]
 TRAFFIC_FIELDS = tuple(f"workload.{kind}" for kind in TRAFFIC)
 LENGTH_FIELDS = ("workload.input_tokens", "workload.output_tokens")
 

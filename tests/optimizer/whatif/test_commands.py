@@ -79,7 +79,7 @@ def test_a_plot_that_cannot_be_written_is_one_line(scenario: str, tmp_path: Path
     ("flags", "said"),
     [
         (["--cost"], "--cost alone is no front; name one of --tpot, --ttft, --e2e, --throughput"),
-        (["--set", "targets.tpot=1"], "did you mean targets.tpot_ms?"),
+        (["--set", "targets.tpot=1"], "did you mean targets.tpot_ms"),
         (["--up-to-usd-per-hour", "0.1"], "the cheapest layout costs"),
         (["--up-to-usd-per-hour", "much"], "--up-to-usd-per-hour: expected a number"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from datetime import date
 from typing import Any
 
 import pytest
@@ -33,7 +32,7 @@ from optimizer.whatif.points import Axis, Grid, read_axis, read_grid
         ("limits.gpus=[H100, H200],A100", (("H100", "H200"), "A100")),
         ("limits.tp_across_nodes=true,false", (True, False)),
         ("limits.budget_usd_per_hour=null,20", (None, 20)),
-        ("prices.as_of=2026-08-14,2026-08-20", (date(2026, 8, 14), date(2026, 8, 20))),
+        ("prices.as_of=2026-08-14,2026-08-20", ("2026-08-14", "2026-08-20")),
         ("limits.quotas=[{gpu: H100, max_gpus: 8}],[]", (({"gpu": "H100", "max_gpus": 8},), ())),
         ("price:H100*=0.8:1.2:n5", (0.8, 0.9, 1, 1.1, 1.2)),
         ("price:spot=0.5,2", (0.5, 2.0)),
