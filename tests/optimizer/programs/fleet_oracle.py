@@ -204,7 +204,7 @@ class Oracle:
     def most_served(self, t: int, replicas: dict[int, int], *, spot: bool = True) -> float:
         """Return the largest factor on the demand of a period that given replicas carry."""
         solver = pywraplp.Solver.CreateSolver("GLOP")
-        factor = solver.NumVar(0, 1e6, "factor")
+        factor = solver.NumVar(0, 100, "factor")
         demand = self.instance.demand[t]
         rate = {
             (k, c): solver.NumVar(0, solver.infinity(), "")
