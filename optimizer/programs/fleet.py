@@ -89,6 +89,8 @@ def _most_conceivable(instance: FleetInstance, settings: Settings, clock: Deadli
     """Return a factor that no fleet exceeds, from the linear relaxation; None where not even no demand is feasible."""
     limited = {site for limit in instance.limits for site, weight in limit.weights.items() if weight > 0}
     table = read_instance(instance)
+    if not table.bundles:
+        raise ValueError("there is no demand to carry more of")
     open_ended = [
         site
         for site in table.kinds_at
