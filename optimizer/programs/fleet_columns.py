@@ -26,7 +26,7 @@ from optimizer.programs.mathopt_outcome import Deadline, run_highs, run_lp
 FIRST_WINDOW, WIDEN = 2e-4, 2.0  # of the bound
 VARIED, SPREAD = 6, 0.35
 MOST_ROUNDS, PRICES_GAP = 30, 1e-4
-LEAST_PRICE = 1e-9
+LEAST_PRICE = 0.1  # of the cheapest room that is not free
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -71,6 +71,7 @@ def worth_separating(table: FleetTable) -> bool:
         and instance.max_kinds_per_group is None
         and instance.max_spot_share >= 1
         and all(len(groups) == 1 for groups in table.groups_of.values())
+        and all(any(b in served for served in table.serves.values()) for b in range(len(table.bundles)))
     )
 
 
@@ -104,8 +105,11 @@ class ColumnSearch:
 
     def _bound_at(self, room_prices: Floats) -> Point | None:
         """Return the bound at these prices of room; the cheapest sets are collected. None where one is not known."""
+        # Bounds hold at any prices; room that is free would make endless lists.
+        positive = room_prices[room_prices > 0]
+        room_prices = np.maximum(room_prices, LEAST_PRICE * float(positive.min())) if positive.size else room_prices
         prices = [self._prices(block, room_prices) for block in self.blocks]
-        if any((of_block <= LEAST_PRICE).any() for of_block in prices):
+        if any((of_block <= 0).any() for of_block in prices):
             return None
         priced = self._each(lambda i: self.blocks[i].price(prices[i], self.clock.left_s))
         rooms = self._room_bound(room_prices)

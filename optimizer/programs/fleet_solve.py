@@ -60,7 +60,8 @@ def solve_fleet(
         QuestionError: too many ways to share a node.
     """
     left_out = frozenset(without)
-    surviving = table.instance.survive if "survive" not in left_out else "nothing"
+    # Where no demand has to be served, none has to be served after a loss.
+    surviving = "nothing" if left_out & {"survive", "traffic"} else table.instance.survive
     contents = {site: node_contents(table, site) for site in table.kinds_at} if surviving == "node" else None
     fleet = FleetModel(
         table,
