@@ -37,7 +37,9 @@ FAMILIES = {
     "a node may be lost": {"survive": "node", "gpus": (4,), "kinds": 3, "load": 0.5},
     "a node may be lost, TP3": {"survive": "node", "gpus": (4,), "sizes": (3, 1), "kinds": 2, "load": 0.5, "sites": 1},
     "a provider may be lost": {"survive": "provider", "load": 0.6},
-    "a provider may be lost, over two periods": {"survive": "provider", "periods": 2, "load": 0.5, "kinds": 2, "cap": 1},
+    "a provider may be lost, over two periods": {
+        "survive": "provider", "periods": 2, "load": 0.5, "kinds": 2, "cap": 1,
+    },
 }  # fmt: skip
 
 
