@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
+from optimizer.programs.fleet_columns import worth_separating
 from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Packed
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_money import fleet_cost, is_proved
@@ -17,6 +18,7 @@ from optimizer.programs.fleet_table import FleetTable, read_instance
 from optimizer.programs.layout import Settings
 from optimizer.programs.mathopt_outcome import Deadline, run_highs
 
+SPARE_SECONDS = 2.0
 SCALE_GAP = 1e-6  # relative: a scale this near to its bound is the largest
 
 
@@ -33,7 +35,7 @@ def cheapest_fleet(instance: FleetInstance, settings: Settings | None = None) ->
     chosen = settings or Settings()
     clock = Deadline(chosen.time_limit_s)
     table = read_instance(instance)
-    if is_large(table) and not instance.whole_classes:
+    if is_large(table) and not instance.whole_classes and not worth_separating(table):
         found = cheapest_of_many(table, chosen, clock, _as_it_stands)
         if found is not None:
             return found
@@ -47,7 +49,21 @@ def _as_it_stands(instance: FleetInstance, chosen: Settings, start: FleetAnswer 
     bound = None if solved.bound is None else float(solved.fleet.bound_micro_usd(solved.bound))
     if solved.counts is None:
         return FleetAnswer(solved.status, clock.seconds, bound_micro_usd=bound)
-    return answer_of(table, solved.counts, bound, clock)
+    counts = solved.counts
+    if solved.status != "optimal" and instance.survive == "nothing" and not instance.whole_classes:
+        counts = _without_spare_nodes(table, counts, chosen)
+    return answer_of(table, counts, bound, clock)
+
+
+def _without_spare_nodes(table: FleetTable, counts: Counts, settings: Settings) -> Counts:
+    """Drop nodes that the replicas of a fleet do not need: a search that ran out of time may have left some."""
+    needed = {
+        (kind, period): count for period in table.periods for kind, count in deal(table, counts, period)[0].items()
+    }
+    fewer = solve_fleet(table, settings, Deadline(SPARE_SECONDS), aim="cost", replicas=needed).counts
+    if fewer is None or fleet_cost(table.instance, fewer.nodes) > fleet_cost(table.instance, counts.nodes):
+        return counts
+    return fewer
 
 
 def most_traffic(instance: FleetInstance, settings: Settings | None = None) -> FleetAnswer:
@@ -85,6 +101,8 @@ def _most_conceivable(instance: FleetInstance, settings: Settings, clock: Deadli
     """Return a factor that no fleet exceeds, from the linear relaxation; None where not even no demand is feasible."""
     limited = {site for limit in instance.limits for site, weight in limit.weights.items() if weight > 0}
     table = read_instance(instance)
+    if not table.bundles:
+        raise ValueError("there is no demand to carry more of")
     open_ended = [
         site
         for site in table.kinds_at
@@ -117,6 +135,9 @@ def _carrying(
             deals += [deal_after(table, counts, loss) for loss in possible_losses(table, counts, period)]
     fullest = max((float("inf") if deal is None else deal.fullest for deal in deals), default=0.0)
     scale = ceiling / fullest if fullest > 0 else 0.0
+    if scale <= 0:
+        settled = bound is not None and bound <= SCALE_GAP
+        return FleetAnswer("optimal" if settled else "feasible", clock.seconds, scale=0.0, scale_bound=bound)
     reached = read_instance(_scaled(instance, scale), apart=instance.whole_classes)
     cheaper = solve_fleet(reached, settings, clock, aim="cost", replicas=counts.replicas)
     answer = answer_of(reached, cheaper.counts or counts, None, clock)

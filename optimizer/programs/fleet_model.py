@@ -23,6 +23,7 @@ from optimizer.programs.fleet_table import FleetTable
 
 Columns = Sequence[Sequence[Mapping[tuple[int, int], int]]]
 NodeContents = Callable[[int], Sequence[dict[int, int]]]
+MISSING = 10.0  # times the dearest node
 LARGEST_COST = 1e6  # of a node, in the objective
 Expression: TypeAlias = Any  # a MathOpt linear expression; OR-Tools leaves its sums untyped
 
@@ -61,6 +62,7 @@ class FleetModel:
         unbounded: bool = False,
         patterns_of: NodeContents | None = None,
         columns: Columns | None = None,
+        costly_room: bool = False,
     ):
         """Build the model.
 
@@ -72,6 +74,7 @@ class FleetModel:
             unbounded: let counts and scale go as far as caps, limits and budget do, not only as far as demand needs.
             patterns_of: (site, kinds) -> all that a node may hold by kind, where it matters what is on one node.
             columns: by block, sets of replicas that carry its demand, of which one is taken: then there are no shares.
+            costly_room: let room be missing, at a price (see `missing_room`).
         """
         self.table = table
         self.instance: FleetInstance = table.instance
@@ -83,6 +86,8 @@ class FleetModel:
         self.nodes: dict[tuple[int, int, int], mathopt.Variable] = {}
         self.replicas: dict[tuple[int, int], Any] = {}
         self.columns = columns
+        self.costly_room = costly_room
+        self.missing: list[mathopt.Variable] = []
         self.taken: list[tuple[Mapping[tuple[int, int], int], mathopt.Variable]] = []
         self.room: list[Room] = []
         self.shares: dict[tuple[int, int, int], mathopt.Variable] = {}
@@ -155,8 +160,23 @@ class FleetModel:
         for kind in self.table.serves:
             for period in self.table.periods:
                 most = self.table.most_replicas(kind, period)
-                if most:
+                if most and self.is_its_node(kind):
+                    self.replicas[kind, period] = self.nodes[self.instance.kinds[kind].site, 0, period]
+                elif most:
                     self.replicas[kind, period] = self.integer(math.inf if self.unbounded else most)
+
+    def is_its_node(self, kind: int) -> bool:
+        """Whether a replica is a node: one kind on the site, one replica on a node, paid for in one way."""
+        one = self.instance.kinds[kind]
+        return (
+            self.whole_numbers
+            and self.columns is None
+            and self.patterns_of is None
+            and len(self.table.kinds_at[one.site]) == 1
+            and len(self.instance.sites[one.site].options) == 1
+            and one.nodes == 1
+            and self.instance.sites[one.site].gpus_per_node // one.gpus == 1
+        )
 
     def _add_columns(self, columns: Columns) -> None:
         held: dict[tuple[int, int], list[Expression]] = {
@@ -192,6 +212,8 @@ class FleetModel:
                 for period in self.table.periods:
                     if (kind, period) not in self.replicas or self.table.bundles[b].demand[period] <= 0:
                         continue
+                    if (b, period) in self.undivided:
+                        continue
                     variable = self.model.add_variable(lb=0.0, ub=part_most) if whole is None else whole
                     part = self.table.load(kind, b, period) / (1 if whole is None else units)
                     self.shares[kind, b, period] = variable
@@ -222,14 +244,43 @@ class FleetModel:
             served[b, period].append(variable)
         for b, bundle in enumerate(self.table.bundles):
             there = [period for period in self.table.periods if bundle.demand[period] > 0]
+            for period in there:
+                if (b, period) in self.undivided:
+                    self.add_undivided(b, period)
+            there = [period for period in there if (b, period) not in self.undivided]
             # The variables of a whole class are the same in every period.
             for period in there[:1] if self.counted else there:
                 whole = bundle.units if self.counted else self.scale
                 self.model.add_linear_constraint(mathopt.fast_sum(served[b, period]) == whole)
 
+    @cached_property
+    def undivided(self) -> frozenset[tuple[int, int]]:
+        """(bundle, period) of which the kinds serve nothing else then: whole replicas say all, without shares."""
+        spot = self.instance.max_spot_share < 1 and "spot_share" not in self.without
+        if self.instance.whole_classes or spot:
+            return frozenset()
+        divided: set[tuple[int, int]] = set()
+        for served in self.table.serves.values():
+            for period in self.table.periods:
+                here = [b for b in served if self.table.bundles[b].demand[period] > 0]
+                divided |= {(b, period) for b in here} if len(here) > 1 else set()
+        every = {(b, period) for b in range(len(self.table.bundles)) for period in self.table.periods}
+        return frozenset(every - divided)
+
+    def add_undivided(self, b: int, period: int) -> None:
+        """The replicas of all kinds together serve a class that is all that they serve."""
+        parts = mathopt.fast_sum(
+            1 / self.table.load(kind, b, period) * self.replicas[kind, period]
+            for kind, served in self.table.serves.items()
+            if b in served and (kind, period) in self.replicas
+        )
+        self.model.add_linear_constraint(parts >= self.scale)
+
     def add_packing(self) -> None:
         """Replicas fit on the nodes of their site: no replica is torn apart, none shares a node that it spans."""
         for site, kinds in self.table.kinds_at.items():
+            if self.is_its_node(kinds[0]):
+                continue
             of = self.instance.kinds
             gpus = self.instance.sites[site].gpus_per_node
             sizes = [of[kind].gpus for kind in kinds if of[kind].nodes == 1]
@@ -254,6 +305,9 @@ class FleetModel:
 
     def _add_room(self, used: Mapping[tuple[int, int], int], there: Expression) -> None:
         total = mathopt.fast_sum(weight * self.replicas[key] for key, weight in used.items())
+        if self.costly_room:
+            self.missing.append(self.model.add_variable(lb=0.0))
+            there = there + self.missing[-1]
         self.room.append(Room(used, there, self.model.add_linear_constraint(total <= there)))
 
     def _add_patterns(
@@ -416,6 +470,11 @@ class FleetModel:
         return mathopt.fast_sum(
             float(cost / self.step) * self._unit * variable for variable, cost in self.cost_rows.items() if cost
         )
+
+    def missing_room(self) -> Expression:
+        """Return what missing room costs, in the unit of the objective: far more than any node."""
+        dearest = max((float(cost / self.step) * self._unit for cost in self.cost_rows.values()), default=1.0)
+        return mathopt.fast_sum(MISSING * dearest * one for one in self.missing)
 
     def step_gap(self) -> float:
         """Return a gap of the objective that is less than one step."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from optimizer.programs.fleet_instance import FleetAnswer
+from optimizer.programs.fleet_columns import ColumnSearch, Found, worth_separating
+from optimizer.programs.fleet_instance import FleetAnswer, Survive
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_survive import SurvivingModel, node_contents, violated
 from optimizer.programs.fleet_table import FleetTable
@@ -14,6 +15,8 @@ from optimizer.programs.layout import Settings
 from optimizer.programs.mathopt_outcome import Deadline, run_highs
 from optimizer.programs.outcome import Status
 
+SCALE_GAP = SCALE_TOLERANCE = 1e-9
+FIRST_TRY, LEAST_TRY_S = 0.1, 0.5  # of the time limit, for the model as it stands
 Aim = Literal["cost", "scale", "nothing"]
 
 
@@ -23,13 +26,15 @@ class Solved:
 
     Attributes:
         counts: the whole numbers of the best fleet; None without one.
-        bound: on the objective of `fleet`: no fleet is better; None where nothing is proved.
+        bound, objective: of `fleet`: no fleet is better than the bound; None where nothing is proved, or found.
+        scale: the part of the demand that is served.
     """
 
     status: Status
     fleet: FleetModel
     counts: Counts | None
     bound: float | None
+    objective: float | None = None
     scale: float = 1.0
 
 
@@ -58,8 +63,8 @@ def solve_fleet(
         QuestionError: too many ways to share a node.
     """
     left_out = frozenset(without)
-    # Without traffic to serve there is nothing to survive.
-    surviving = "nothing" if {"survive", "traffic"} & left_out else table.instance.survive
+    # Where no demand has to be served, none has to be served after a loss.
+    surviving = "nothing" if left_out & {"survive", "traffic"} else table.instance.survive
     contents = {site: node_contents(table, site) for site in table.kinds_at} if surviving == "node" else None
     fleet = FleetModel(
         table,
@@ -67,31 +72,92 @@ def solve_fleet(
         scaled=aim == "scale",
         patterns_of=None if contents is None else contents.__getitem__,
     )
+    if replicas is not None:
+        for key, count in fleet.replicas.items():
+            count.lower_bound = count.upper_bound = replicas.get(key, 0)
     if aim == "cost":
         fleet.model.minimize(fleet.cost())
     elif aim == "scale":
         fleet.model.maximize(fleet.scale)
-    if replicas is not None:
-        for key, count in fleet.replicas.items():
-            count.lower_bound = count.upper_bound = replicas.get(key, 0)
+    if surviving != "nothing":
+        return _solve_surviving(fleet, settings, clock, aim, surviving, start)
+    if aim == "cost" and replicas is None and not left_out and worth_separating(table):
+        return _solve_separately(fleet, settings, clock)
+    return _solve_once(fleet, settings, clock, aim, clock.left_s, start)
+
+
+def _solve_once(
+    fleet: FleetModel,
+    settings: Settings,
+    clock: Deadline,
+    aim: Aim,
+    seconds: float,
+    start: FleetAnswer | None = None,
+) -> Solved:
+    gap = fleet.step_gap() if aim == "cost" else SCALE_GAP
+    tolerance = SCALE_TOLERANCE if aim == "scale" else None
+    run = run_highs(
+        fleet.model,
+        min(seconds, clock.left_s),
+        seed=settings.seed,
+        absolute_gap=gap,
+        tolerance=tolerance,
+        hint=None if start is None else fleet.hint(start),
+    )
+    if not run.has_solution:
+        return Solved(run.status, fleet, None, run.bound)
+    values = run.values()
+    scale = float(values[fleet.scale]) if aim == "scale" else 1.0
+    return Solved(run.status, fleet, fleet.chosen(values), run.bound, run.objective, scale)
+
+
+def _solve_surviving(
+    fleet: FleetModel,
+    settings: Settings,
+    clock: Deadline,
+    aim: Aim,
+    surviving: Survive,
+    start: FleetAnswer | None,
+) -> Solved:
     failing = SurvivingModel(fleet, surviving)
-    bound: float | None = None
     while True:
-        gap = fleet.step_gap() if aim == "cost" else 1e-9
-        hint = None if start is None else fleet.hint(start)
-        run = run_highs(fleet.model, clock.left_s, seed=settings.seed, absolute_gap=gap, hint=hint)
-        bound = run.bound if run.bound is not None else bound
-        if not run.has_solution:
-            return Solved(run.status, fleet, None, bound)
-        values = run.values()
-        counts = fleet.chosen(values)
-        scale = float(values[fleet.scale]) if aim == "scale" else 1.0
-        if surviving == "nothing":
-            return Solved(run.status, fleet, counts, bound, scale)
-        losses = violated(table, counts, scale)
+        solved = _solve_once(fleet, settings, clock, aim, clock.left_s, start)
+        if solved.counts is None:
+            return solved
+        losses = violated(fleet.table, solved.counts, solved.scale)
         if not losses:
-            return Solved(run.status, fleet, counts, bound, scale)
+            return solved
         if clock.passed:
-            return Solved("unknown", fleet, None, bound)
+            return Solved("unknown", fleet, None, solved.bound)
         for loss in losses:
             failing.add(loss)
+
+
+def _solve_separately(fleet: FleetModel, settings: Settings, clock: Deadline) -> Solved:
+    """Give the model as it stands a short try, then search by sets of replicas, then give it the rest of the time."""
+    first = _solve_once(fleet, settings, clock, "cost", max(FIRST_TRY * settings.time_limit_s, LEAST_TRY_S))
+    if first.status in ("optimal", "infeasible"):
+        return first
+    found = ColumnSearch(fleet.table, settings, clock).run()
+    best, bound = _better(first, found)
+    if best.counts is None or best.objective is None or bound is None or clock.passed:
+        return replace(best, bound=bound)
+    if bound >= best.objective - fleet.step_gap():
+        return replace(best, bound=bound)
+    fleet.model.add_linear_constraint(fleet.cost() <= best.objective - fleet.step_gap())
+    fleet.model.add_linear_constraint(fleet.cost() >= bound)
+    last = _solve_once(fleet, settings, clock, "cost", clock.left_s)
+    if last.status == "infeasible":
+        return replace(best, bound=best.objective)
+    bound = max(bound, min(last.bound, best.objective)) if last.bound is not None else bound
+    return replace(last if last.counts is not None else best, bound=bound)
+
+
+def _better(first: Solved, found: Found | None) -> tuple[Solved, float | None]:
+    if found is None:
+        return first, first.bound
+    bounds = [bound for bound in (first.bound, found.bound) if bound is not None]
+    best = first
+    if found.counts is not None and (first.objective is None or found.objective < first.objective):
+        best = replace(first, status="feasible", counts=found.counts, objective=found.objective)
+    return best, max(bounds, default=None)

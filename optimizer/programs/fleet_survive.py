@@ -18,7 +18,7 @@ from optimizer.errors import QuestionError
 from optimizer.programs.fleet_instance import Failure, Survive
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_rates import Dealt, class_rates, spread
-from optimizer.programs.fleet_table import FleetTable
+from optimizer.programs.fleet_table import ROUNDING, FleetTable
 
 MOST_CONTENTS = 20_000
 
@@ -226,6 +226,8 @@ def failures_of(table: FleetTable, counts: Counts) -> tuple[Failure, ...]:
 
 def violated(table: FleetTable, counts: Counts, served: float) -> Sequence[Loss]:
     """Return the losses after which `served` times the demand does not fit."""
+    if served <= ROUNDING:
+        return ()
     broken = []
     for period in table.periods:
         for loss in possible_losses(table, counts, period):

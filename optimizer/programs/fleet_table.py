@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from optimizer.programs.fleet_dominance import needed_kinds
 from optimizer.programs.fleet_instance import UNLIMITED, FleetInstance
 
 ROUNDING = 1e-9  # relative: a count that misses a whole number by less is that number
@@ -133,7 +134,7 @@ def read_instance(instance: FleetInstance, *, apart: bool = False) -> FleetTable
     _check(instance)
     classes = range(len(instance.demand[0]))
     groups = instance.groups or (0,) * len(classes)
-    usable = [kind for kind in range(len(instance.kinds)) if _can_run(instance, kind)]
+    usable = needed_kinds(instance, (kind for kind in range(len(instance.kinds)) if _can_run(instance, kind)))
     bundles: dict[tuple[object, ...], list[int]] = {}
     for index in classes:
         demand = tuple(period[index] for period in instance.demand)

@@ -91,10 +91,13 @@ def run_highs(
     *,
     seed: int = 1,
     absolute_gap: float = 0.0,
+    relative_gap: float = 0.0,
     presolve: bool = True,
-    hint: Mapping[mathopt.Variable, float] | None = None,
+    tolerance: float | None = None,
 ) -> Run:
     """Solve to gap 0: a solution within `absolute_gap` of its bound is optimal (less than one step of the objective).
+
+    A `relative_gap` is for runs that only look for good solutions. Rows hold to `tolerance` (HiGHS's own is 1e-6).
 
     HiGHS has been seen to call feasible models infeasible in its presolve, so that word is taken from it only when a
     run without presolve says the same.
@@ -103,34 +106,56 @@ def run_highs(
         RuntimeError: the model is invalid or unbounded, which is a fault of the program and not of the question.
     """
     begun = time.perf_counter()
-    first = _run(model, time_limit_s, seed, absolute_gap, presolve, hint)
+    first = _run(model, time_limit_s, seed, (absolute_gap, relative_gap), presolve, tolerance)
     if first.status != "infeasible" or not presolve:
         return first
     left = max(time_limit_s - (time.perf_counter() - begun), LEAST_SECONDS)
-    return _run(model, left, seed, absolute_gap, False, hint)
+    return _run(model, left, seed, (absolute_gap, relative_gap), False, tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The optimum of a linear program, with the duals of its rows."""
+
+    objective: float
+    duals: Mapping[mathopt.LinearConstraint, float]
+
+
+def run_lp(model: mathopt.Model) -> Linear:
+    """Solve a small linear program that has an optimum, in GLOP, or in HiGHS where GLOP is not sure.
+
+    Raises:
+        RuntimeError: neither solved it, which is a fault of the program.
+    """
+    for solver in (mathopt.SolverType.GLOP, mathopt.SolverType.HIGHS):
+        with quiet_stdout():
+            result = mathopt.solve(model, solver)
+        if result.termination.reason == _OPTIMAL and result.has_dual_feasible_solution():
+            return Linear(float(result.objective_value()), result.dual_values())
+    raise RuntimeError(f"a linear program was not solved: {result.termination}")
 
 
 def _run(
     model: mathopt.Model,
     time_limit_s: float,
     seed: int,
-    absolute_gap: float,
+    gaps: tuple[float, float],
     presolve: bool,
-    hint: Mapping[mathopt.Variable, float] | None,
+    tolerance: float | None,
 ) -> Run:
     parameters = mathopt.SolveParameters(
         time_limit=timedelta(seconds=max(time_limit_s, LEAST_SECONDS)),
-        relative_gap_tolerance=0.0,
-        absolute_gap_tolerance=absolute_gap,
+        relative_gap_tolerance=gaps[1],
+        absolute_gap_tolerance=gaps[0],
         random_seed=seed,
         presolve=None if presolve else mathopt.Emphasis.OFF,
     )
-    hints = mathopt.ModelSolveParameters(
-        solution_hints=[mathopt.SolutionHint(variable_values=dict(hint))] if hint else []
-    )
+    if tolerance is not None:
+        for name in ("mip_feasibility_tolerance", "primal_feasibility_tolerance"):
+            parameters.highs.double_options[name] = tolerance
     begun = time.perf_counter()
     with quiet_stdout():
-        result = mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters, model_params=hints)
+        result = mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters)
     return _read(result, time.perf_counter() - begun)
 
 

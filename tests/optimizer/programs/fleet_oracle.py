@@ -204,7 +204,7 @@ class Oracle:
     def most_served(self, t: int, replicas: dict[int, int], *, spot: bool = True) -> float:
         """Return the largest factor on the demand of a period that given replicas carry."""
         solver = pywraplp.Solver.CreateSolver("GLOP")
-        factor = solver.NumVar(0, 1e6, "factor")
+        factor = solver.NumVar(0, 100, "factor")
         demand = self.instance.demand[t]
         rate = {
             (k, c): solver.NumVar(0, solver.infinity(), "")
@@ -353,6 +353,20 @@ def _broken_in(instance: FleetInstance, answer: FleetAnswer, full: Nodes, t: int
     rates = {(k, c): r for (k, c, p), r in answer.rates.items() if p == t}
     replicas = {k: n for (k, p), n in answer.replicas.items() if p == t}
     yield from _overfull(instance, instance.demand[t], rates, replicas, scale)
+    yield from _badly_packed(instance, answer, replicas, full, t)
+    if instance.whole_classes and len({c for _, c in rates}) != len(rates):
+        yield "a class is split"
+    if instance.max_spot_share < 1:
+        for group in set(oracle.groups):
+            mine = {key: r for key, r in rates.items() if oracle.groups[key[1]] == group}
+            spot = sum(r for (k, _), r in mine.items() if instance.sites[instance.kinds[k].site].spot)
+            if spot > instance.max_spot_share * sum(mine.values()) * (1 + 1e-6):
+                yield "spot share"
+    if instance.survive != "nothing":
+        yield from _unsurvived(instance, answer, replicas, full, t, scale)
+
+
+def _badly_packed(instance, answer, replicas, full, t) -> Iterator[str]:
     held: dict[int, int] = {}
     used = [0] * len(instance.sites)
     for unit in answer.packing[t]:
@@ -374,16 +388,6 @@ def _broken_in(instance: FleetInstance, answer: FleetAnswer, full: Nodes, t: int
     for s, count in enumerate(used):
         if count != sum(n for (site, _, p), n in full.items() if (site, p) == (s, t)):
             yield f"site {s} packs {count} nodes"
-    if instance.whole_classes and len({c for _, c in rates}) != len(rates):
-        yield "a class is split"
-    if instance.max_spot_share < 1:
-        for group in set(oracle.groups):
-            mine = {key: r for key, r in rates.items() if oracle.groups[key[1]] == group}
-            spot = sum(r for (k, _), r in mine.items() if instance.sites[instance.kinds[k].site].spot)
-            if spot > instance.max_spot_share * sum(mine.values()) * (1 + 1e-6):
-                yield "spot share"
-    if instance.survive != "nothing":
-        yield from _unsurvived(instance, answer, replicas, full, t, scale)
 
 
 def _unsurvived(instance, answer, replicas, full, t, scale) -> Iterator[str]:
