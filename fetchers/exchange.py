@@ -1,4 +1,4 @@
-"""One sending of one request: safe redirects, the status read, the body read within its limits, errors without secrets."""
+"""One sending of one request: safe redirects, status, body within its limits, errors without secrets."""
 
 from __future__ import annotations
 

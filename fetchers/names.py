@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from catalogs.gpus import load_gpus
+from fetchers.normalize import ANY, load_aliases
 
 # A card reports up to 7 percent less than the size it is sold under (an A10G of 24 GB 22,888 MiB, an L40S 46,068).
 _REPORTED_LESS = 0.08
@@ -29,3 +30,10 @@ def nominal_memory_gb(reported_gib: float) -> float:
 @lru_cache(maxsize=1)
 def _sizes() -> tuple[float, ...]:
     return tuple(sorted({float(found[1]) for name in load_gpus() if (found := _SIZE.search(name))}))
+
+
+def size_of_spelling(source: str, spelling: str) -> float | None:
+    """Return the nominal memory of the GPU that a source's spelling means, in GB; None when it means none."""
+    gpu, _ = load_aliases().get((source, ANY, spelling, ""), ("", ""))
+    found = _SIZE.search(gpu)
+    return float(found[1]) if found else None

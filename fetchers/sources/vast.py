@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from datetime import date
 
-from catalogs.offer_files import Term
+from fetchers.groups import cheapest_of_kind
 from fetchers.http import HttpSession
 from fetchers.names import country_of, nominal_memory_gb
 from fetchers.normalize import RawRow
@@ -38,7 +37,7 @@ class Vast(Source):
         rows: list[RawRow] = []
         for offer in entries_of_parts(pull, "offers", keys=("gpu_name", "num_gpus", "dph_total", "rentable")):
             rows += _rows_of(offer, day)
-        return [row for row in rows if row.refused or row.price_usd is None] + _cheapest(rows)
+        return cheapest_of_kind(rows)
 
 
 def _rows_of(offer: Entry, day: date) -> list[RawRow]:
@@ -69,19 +68,3 @@ def _why_not(offer: Entry) -> str:
     if offer.get("is_bid") is True:
         return "a bid, not an offer"
     return ""
-
-
-def _cheapest(rows: list[RawRow]) -> list[RawRow]:
-    """Return one row per kind, country and term at its lowest price, with the number of machines at that price."""
-    groups: dict[tuple[str, float | None, int | None, str, Term], list[RawRow]] = defaultdict(list)
-    for row in rows:
-        if not row.refused and row.price_usd is not None:
-            groups[row.spelling, row.memory_gb, row.gpus, row.region, row.term].append(row)
-    found = []
-    for group in groups.values():
-        positive = [row for row in group if row.price_usd and row.price_usd > 0]
-        found += [row for row in group if row not in positive]
-        if positive:
-            lowest = min(positive, key=lambda row: row.price_usd or 0.0)
-            found.append(replace(lowest, max_nodes=float(sum(row.price_usd == lowest.price_usd for row in positive))))
-    return found
