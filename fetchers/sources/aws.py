@@ -58,7 +58,9 @@ class Aws(Source):
         start = next((number for number, line in enumerate(lines) if line.startswith('"SKU"')), len(lines))
         reader = csv.DictReader(lines[start:])
         _check_columns(reader.fieldnames or ())
-        return [_row(entry, day) for entry in reader if None not in entry.values()]
+        machines = _machines()
+        whole = (entry for entry in reader if None not in entry.values() and None not in entry)
+        return [_row(entry, day) for entry in whole if _is_plain(entry, machines)]
 
 
 def keep_gpu_lines(chunks: Iterator[bytes]) -> bytes:
@@ -69,7 +71,7 @@ def keep_gpu_lines(chunks: Iterator[bytes]) -> bytes:
     """
     kept = io.BytesIO()
     columns: list[str] = []
-    machines = {name for provider, name in load_nodes() if provider == "aws"}
+    machines = _machines()
     for number_, line in enumerate(_lines(chunks)):
         if not columns:
             kept.write(line)
@@ -101,12 +103,18 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 def _has_gpu(line: bytes, columns: list[str], machines: set[str]) -> bool:
     cells = next(csv.reader([line.decode("utf-8", "replace")]), [])
-    if len(cells) != len(columns):
-        return False
-    entry = dict(zip(columns, cells, strict=True))
+    return len(cells) == len(columns) and _is_plain(dict(zip(columns, cells, strict=True)), machines)
+
+
+def _is_plain(entry: dict[str, str], machines: set[str]) -> bool:
+    """Return whether an entry is the plain Linux price of a machine with a GPU."""
     if any(entry[column] != value for column, value in PLAIN.items()):
         return False
     return entry["Instance Type"] in machines or (number(entry["GPU"]) or 0.0) > 0.0
+
+
+def _machines() -> set[str]:
+    return {name for provider, name in load_nodes() if provider == "aws"}
 
 
 def _check_columns(columns: Sequence[str]) -> None:

@@ -51,8 +51,8 @@ class HotAisle(Source):
         rows: list[RawRow] = []
         for part in pull.parts:
             answer = document(self.name, part)
-            for entry in entries(self.name, [] if answer is None else answer, keys=("OnDemandPrice", "Specs")):
-                rows.append(_row(entry, _KINDS.get(part.label, part.label), day))
+            found = entries(self.name, [] if answer is None else answer, keys=("OnDemandPrice", "Specs"))
+            rows += [_row(entry, _KINDS.get(part.label, part.label), day) for entry in found]
         return cheapest_of_kind(rows)
 
 

@@ -73,15 +73,19 @@ def serve() -> Iterator[Server]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def handle_one_request(self) -> None:
+            try:
+                super().handle_one_request()
+            except ConnectionError:
+                self.close_connection = True
 
         def _reply(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
             answer = server.answer(Asked(self.command, self.path, headers, self.rfile.read(length)))
-            try:
-                self._send(answer)
-            except (BrokenPipeError, ConnectionResetError):
-                self.close_connection = True
+            self._send(answer)
 
         def _send(self, answer: Answer) -> None:
             answer.before()
