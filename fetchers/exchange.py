@@ -26,10 +26,19 @@ from fetchers.errors import (
 )
 from fetchers.pulls import RawPart, new_part
 from fetchers.request import Limits, Request
+from fetchers.watchdog import head_within
 
 REDIRECTS = (301, 302, 303, 307, 308)
 RETRIED = frozenset({429, *range(500, 600)}) - {501, 505}
 _BUSY = 429
+
+_MALFORMED = (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.InvalidHeader)
+# What broke, most telling first. The library's own words are not used: they hold the URL with its query.
+_WHAT_FAILED: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
+    ((requests.exceptions.Timeout, urllib3.exceptions.TimeoutError, TimeoutError), "no answer within {read_s:g} s"),
+    (requests.exceptions.ProxyError, "the proxy of the environment cannot be used"),
+    (requests.exceptions.ConnectionError, "no connection"),
+)
 
 Consume = Callable[[Iterator[bytes]], bytes]
 
@@ -97,6 +106,7 @@ class Exchange:
         for _ in range(self._limits.redirects + 1):
             seen.add(url)
             response = self._send(method, url, headers, body)
+            self._time_left()
             if response.status_code not in REDIRECTS:
                 return self._final(response)
             location = response.headers.get("Location", "")
@@ -128,16 +138,17 @@ class Exchange:
         if previous is not None and previous.body:
             asked.update({"If-None-Match": previous.etag} if previous.etag else {})
             asked.update({"If-Modified-Since": previous.last_modified} if previous.last_modified else {})
-        return self._session.requests_session().request(
-            method,
-            url,
-            headers=asked,
-            data=body,
-            auth=_no_netrc,
-            timeout=(min(self._limits.connect_s, left), min(self._limits.read_s, left)),
-            allow_redirects=False,
-            stream=True,
-        )
+        with head_within(left):
+            return self._session.requests_session().request(
+                method,
+                url,
+                headers=asked,
+                data=body,
+                auth=_no_netrc,
+                timeout=(min(self._limits.connect_s, left), min(self._limits.read_s, left)),
+                allow_redirects=False,
+                stream=True,
+            )
 
     def _final(self, response: requests.Response) -> requests.Response:
         """Return the response when it answers the question, else raise what is wrong with it."""
@@ -218,30 +229,27 @@ class Exchange:
     def _time_left(self) -> float:
         left = self._deadline - self._session.clock()
         if left <= 0:
-            error = self._unreachable(f"no whole answer within {self._limits.total_s:g} s")
-            error.again = False
-            raise error
+            raise self._out_of_time()
         return left
 
+    def _out_of_time(self) -> FetchError:
+        error = self._unreachable(f"no whole answer within {self._limits.total_s:g} s")
+        error.again = False
+        return error
+
     def _network_failure(self, error: Exception) -> FetchError:
+        if self._session.clock() >= self._deadline:
+            return self._out_of_time()
         if isinstance(error, requests.exceptions.SSLError):
             return self._error(
                 UnreachableError,
                 "the server's certificate is not accepted",
                 "Certificates are always checked; behind an inspecting proxy set REQUESTS_CA_BUNDLE.",
             )
-        if isinstance(error, (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError, TimeoutError)):
-            return self._unreachable(f"no answer within {self._limits.read_s:g} s")
-        if isinstance(error, requests.exceptions.ProxyError):
-            return self._unreachable("the proxy of the environment cannot be used")
-        if isinstance(
-            error,
-            (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.InvalidHeader),
-        ):
+        if isinstance(error, _MALFORMED):
             return self._error(UnsafeError, "the URL or a header is malformed", "Report it.")
-        if isinstance(error, requests.exceptions.ConnectionError):
-            return self._unreachable("no connection")
-        return self._unreachable("the answer was cut off")
+        told = next((what for kinds, what in _WHAT_FAILED if isinstance(error, kinds)), "the answer was cut off")
+        return self._unreachable(told.format(read_s=self._limits.read_s))
 
     def _unreachable(self, what: str) -> UnreachableError:
         return UnreachableError(

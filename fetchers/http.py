@@ -30,8 +30,12 @@ from fetchers.pulls import RawPart
 from fetchers.redact import RedactingFilter
 from fetchers.request import Limits, Request
 from fetchers.targets import Origin
+from fetchers.watchdog import WatchedAdapter
 
 __all__ = ["HttpSession", "Limits", "user_agent"]
+
+# Loggers that print addresses with their query.
+_TALKATIVE = ("urllib3.connection", "urllib3.connectionpool", "urllib3.poolmanager", "urllib3.response")
 
 
 class HttpSession:
@@ -62,7 +66,8 @@ class HttpSession:
         self._lock = threading.Lock()
         self._next_start: dict[str, float] = {}
         self._filter = RedactingFilter(self.credentials.redactor)
-        logging.getLogger("urllib3.connectionpool").addFilter(self._filter)
+        for name in _TALKATIVE:
+            logging.getLogger(name).addFilter(self._filter)
 
     def __enter__(self) -> HttpSession:
         return self
@@ -72,7 +77,8 @@ class HttpSession:
 
     def close(self) -> None:
         """Close every connection."""
-        logging.getLogger("urllib3.connectionpool").removeFilter(self._filter)
+        for name in _TALKATIVE:
+            logging.getLogger(name).removeFilter(self._filter)
         with self._lock:
             for session in self._opened:
                 session.close()
@@ -184,6 +190,8 @@ class HttpSession:
         session: requests.Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self._local.session = requests.Session()
+            session.mount("http://", WatchedAdapter())
+            session.mount("https://", WatchedAdapter())
             session.headers.update({"User-Agent": user_agent(), "Accept-Encoding": bodies.ACCEPT_ENCODING})
             with self._lock:
                 self._opened.append(session)

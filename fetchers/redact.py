@@ -67,6 +67,7 @@ class RedactingFilter(logging.Filter):
         """Keep every record, with secrets hidden."""
         record.msg = self._redactor.text(record.getMessage())
         record.args = ()
+        record.exc_info = record.exc_text = None
         return True
 
 

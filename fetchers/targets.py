@@ -20,7 +20,8 @@ class Origin:
     Attributes:
         source: short name of the source, for messages.
         base_url: where its interface lies.
-        hosts: further hosts that it answers from (a redirect or a next page may lead there).
+        hosts: further hosts, with their port where it is not the usual one, that it answers from (a redirect or a next
+            page may lead there).
         interval_s: shortest time between two requests to one host.
     """
 
@@ -49,7 +50,8 @@ class Origin:
             return "it has no TLS"
         host = (target.hostname or "").lower()
         same = (host, port) == ((base.hostname or "").lower(), _port(base))
-        if not same and not (host in self.hosts and port == _DEFAULT_PORTS[target.scheme]):
+        named = f"{host}:{port}" in self.hosts or (host in self.hosts and port == _DEFAULT_PORTS[target.scheme])
+        if not same and not named:
             return f"{host or 'no host'} is not a host of this source"
         return ""
 
