@@ -26,7 +26,7 @@ class Redactor:
     """Knows the secrets in use and replaces them, in whatever spelling they travel, by "[hidden]"."""
 
     def __init__(self, secrets: Iterable[str] = ()):
-        self._spellings: set[str] = set()
+        self._spellings: frozenset[str] = frozenset()
         for secret in secrets:
             self.add(secret)
 
@@ -35,7 +35,8 @@ class Redactor:
         if len(secret) < SHORTEST_SECRET:
             return
         encoded = base64.b64encode(secret.encode()).decode()
-        self._spellings |= {secret, quote(secret, safe=""), quote_plus(secret), encoded}
+        # A new set each time: other threads may be reading the old one.
+        self._spellings = self._spellings | {secret, quote(secret, safe=""), quote_plus(secret), encoded}
 
     def text(self, text: str) -> str:
         """Return the text without known secrets and without what stands where secrets usually do."""

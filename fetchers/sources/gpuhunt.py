@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from fetchers.errors import ContentError, FetchError, UnreachableError
+from fetchers.errors import ContentError, FetchError, TooLargeError, UnreachableError
 from fetchers.http import HttpSession
 from fetchers.normalize import RawRow
 from fetchers.payload import number, text, whole
@@ -84,16 +84,16 @@ class GpuHunt(Source):
             what = f"the catalog of {provider} is not a zip with {provider}.csv"
             raise ContentError(self.name, what, "Its layout has changed; report it.") from error
         if len(body) > MAX_CSV_BYTES:
-            raise ContentError(self.name, f"the catalog of {provider} unpacks to over 100 MB", "Look at it by hand.")
+            raise TooLargeError(self.name, f"the catalog of {provider} unpacks to over 100 MB", "Look at it by hand.")
         return body
 
     def _from_folder(self, folder: Path) -> list[RawPart]:
+        now = datetime.now(UTC)
+        files = [path for provider in PROVIDERS if (path := folder / f"{provider}.csv").is_file()]
+        if not files:
+            raise self._folder_error(folder, "it holds no PROVIDER.csv")
         try:
-            return [
-                new_part(label=provider, url=str(path), fetched_at=datetime.now(UTC), body=path.read_bytes())
-                for provider in PROVIDERS
-                if (path := folder / f"{provider}.csv").is_file()
-            ]
+            return [new_part(label=path.stem, url=str(path), fetched_at=now, body=path.read_bytes()) for path in files]
         except OSError as error:
             raise self._folder_error(folder, error.strerror or "") from error
 
