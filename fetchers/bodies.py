@@ -39,15 +39,11 @@ class UnknownEncodingError(Exception):
     """The body is compressed in a way that was not asked for."""
 
 
-def read_chunks(raw: RawBody, expected_bytes: int | None, check_time: Callable[[], object]) -> Iterator[bytes]:
-    """Yield a body as it arrives, still compressed. Raises CutOffError when fewer bytes come than announced."""
-    received = 0
+def read_chunks(raw: RawBody, check_time: Callable[[], object]) -> Iterator[bytes]:
+    """Yield a body as it arrives, still compressed; urllib3 raises when fewer bytes come than announced."""
     while chunk := raw.read1(CHUNK_BYTES, decode_content=False):
         check_time()
-        received += len(chunk)
         yield chunk
-    if expected_bytes is not None and received < expected_bytes:
-        raise CutOffError
 
 
 def decode(chunks: Iterator[bytes], encoding: str, max_bytes: int) -> Iterator[bytes]:

@@ -202,9 +202,7 @@ class Exchange:
                 yield piece
 
         encoding = headers.get("Content-Encoding", "")
-        announced = headers.get("Content-Length", "")
-        expected_bytes = int(announced) if announced.isascii() and announced.isdigit() else None
-        chunks = bodies.read_chunks(response.raw, expected_bytes, self._time_left)
+        chunks = bodies.read_chunks(response.raw, self._time_left)
         body = consume(counted(bodies.decode(chunks, encoding, self._limits.max_bytes)))
         if self._request.expect == "json":
             self._check_json(body)

@@ -26,7 +26,7 @@ MACHINES_FILE = Path(__file__).parent.parent / "data" / "gcp_machines.csv"
 
 _TERMS: dict[str, Term] = {"OnDemand": "on-demand", "Preemptible": "spot"}
 # Other ways to buy the same resources; "DWS" is capacity reserved for set dates.
-_NOT_PLAIN = re.compile(r"sole tenancy|reserved|premium|custom|suspended|commitment|dws|calendar mode", re.IGNORECASE)
+_NOT_PLAIN = re.compile(r"sole tenancy|reserved|premium|custom|suspended|commitment|dws", re.IGNORECASE)
 _CORE_OR_RAM = re.compile(r"^(?:Spot Preemptible )?(\w+) (?:Accelerator Optimized )?Instance (Core|Ram) running", re.I)
 _GPU = re.compile(r"^(?:Spot Preemptible )?(.+?) GPU (?:attached|running)", re.I)
 _SLICE = re.compile(r"^(?:Spot Preemptible )?A4 (Nvidia B200) \(1 gpu slice\)", re.I)

@@ -39,6 +39,11 @@ def test_a_known_secret_is_hidden_in_every_spelling(secret: str) -> None:
     assert said.endswith(" end")
 
 
+@pytest.mark.parametrize("spelling", ["a b/c+d&e", "a%20b%2Fc%2Bd%26e", "a+b%2Fc%2Bd%26e", "YSBiL2MrZCZl"])
+def test_each_spelling_of_a_secret_with_odd_characters_is_hidden(spelling: str) -> None:
+    assert redact(f"<{spelling}>", ["a b/c+d&e"]) == "<[hidden]>"
+
+
 def test_one_secret_inside_another_leaves_no_rest() -> None:
     assert redact("abcdefghij", ["abcdef", "abcdefghij"]) == "[hidden]"
 

@@ -178,7 +178,8 @@ SET_ASIDE: dict[str, dict[str, int]] = {
     },
     "vast": {
         "a machine that the marketplace has not verified": 2,
-        "not free to rent": 2,
+        "not free to rent": 3,
+        "a bid, not an offer": 1,
         "price zero, negative or infinite": 1,
         "memory size not stated": 1,
         "no GPU named": 1,
