@@ -84,8 +84,6 @@ def _inflate(chunks: Iterator[bytes]) -> Iterator[bytes]:
                 data = inflater.unconsumed_tail or inflater.unused_data
                 if piece:
                     yield piece
-        if not inflater.eof:
-            yield inflater.decompress(b"", CHUNK_BYTES)
     except zlib.error as error:
         raise CutOffError from error
     if not fresh and not inflater.eof:
