@@ -1,0 +1,370 @@
+"""Questions to the history, as pandas tables: as of a moment, an offer's periods, the sources, the quarantine."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from catalogs.history.records import MICRO, SourceState, from_us
+from catalogs.history.schema import failures, offers, periods, pulls, set_aside, sources
+from catalogs.history.stored import latest_start
+
+FOREVER_US = 2**62
+
+AS_OF_COLUMNS = (
+    "provider",
+    "provider_kind",
+    "region",
+    "instance_type",
+    "gpu",
+    "gpus_per_node",
+    "term",
+    "price_usd_per_node_hour",
+    "max_nodes",
+    "seen_on",
+    "source",
+)
+PERIOD_COLUMNS = (
+    "provider",
+    "provider_kind",
+    "region",
+    "instance_type",
+    "gpu",
+    "gpus_per_node",
+    "term",
+    "price_usd_per_node_hour",
+    "price_usd_per_gpu_hour",
+    "max_nodes",  # NaN when not stated
+    "first_seen",  # datetime64, UTC
+    "last_seen",
+    "until",  # the look that saw another price or none; NaT while the price stands
+    "gone",  # True: that look saw none
+    "carried_from",  # the day the source saw a price that it only repeats; NaT otherwise
+    "source",
+    "first_sha256",
+    "last_sha256",
+)
+_OFFER = ("provider", "provider_kind", "region", "instance_type", "gpu", "gpus_per_node", "term")
+
+
+def as_of(connection: Connection, moment_us: int, of: Sequence[str] | None) -> pd.DataFrame:
+    """Return the offers in force at a moment, columns AS_OF_COLUMNS."""
+    asked = (
+        sa.select(
+            *(offers.c[name] for name in _OFFER),
+            periods.c.price_microusd,
+            periods.c.max_nodes,
+            periods.c.carried_from,
+            periods.c.first_seen_us,
+            periods.c.last_seen_us,
+            offers.c.source_id,
+        )
+        .join(
+            periods,
+            sa.and_(periods.c.offer_id == offers.c.id, periods.c.first_seen_us == latest_start(moment_us)),
+        )
+        .where(sa.or_(periods.c.until_us.is_(None), periods.c.until_us > moment_us))
+    )
+    names = _source_names(connection)
+    if of is not None:
+        asked = asked.where(offers.c.source_id.in_([number for number, name in names.items() if name in set(of)]))
+    frame = _frame(connection, asked)
+    frame["seen_on"] = _seen_on(frame, _last_complete(connection, moment_us), moment_us)
+    frame["source"] = frame["source_id"].map(names)
+    frame["price_usd_per_node_hour"] = frame["price_microusd"].astype("int64") / MICRO
+    return frame[list(AS_OF_COLUMNS)]
+
+
+def _seen_on(frame: pd.DataFrame, complete: dict[int, int], moment_us: int) -> pd.Series:
+    """Return the day each price was last seen by a moment: of the last look in its period, or where it is carried from.
+
+    Inside the period of a source that gives partial looks only, that is the look that began it.
+    """
+    last = frame["last_seen_us"].astype("int64")
+    first = frame["first_seen_us"].astype("int64")
+    by_then = frame["source_id"].map(complete).fillna(0).astype("int64")
+    seen = last.where(last <= moment_us, np.maximum(first, np.minimum(by_then, last)))
+    day = pd.to_datetime(seen, unit="us").dt.floor("D").astype("datetime64[us]")
+    carried = pd.to_datetime(frame["carried_from"]).astype("datetime64[us]")
+    return carried.where(carried.notna(), day)
+
+
+def periods_of(
+    connection: Connection,
+    *,
+    since_us: int | None,
+    until_us: int | None,
+    equal: dict[str, Sequence[str]],
+    like: dict[str, str],
+) -> pd.DataFrame:
+    """Return the periods in force at some time from `since_us` to `until_us`, by offer and start; PERIOD_COLUMNS.
+
+    Args:
+        connection: what to read from.
+        since_us, until_us: None for no bound.
+        equal: column of the offers, or "source" -> values of which one must stand there.
+        like: column of the offers -> pattern with * and ?, compared without case.
+    """
+    names = _source_names(connection)
+    ids = sa.select(offers.c.id)
+    for column, values in equal.items():
+        wanted = [n for n, name in names.items() if name in set(values)] if column == "source" else list(values)
+        ids = ids.where(offers.c["source_id" if column == "source" else column].in_(wanted))
+    for column, pattern in like.items():
+        ids = ids.where(offers.c[column].ilike(_like(pattern), escape="\\"))
+    first, last = pulls.alias("first_pull"), pulls.alias("last_pull")
+    asked = (
+        sa.select(
+            *(offers.c[name] for name in _OFFER),
+            offers.c.source_id,
+            periods.c.price_microusd,
+            periods.c.max_nodes,
+            periods.c.first_seen_us,
+            periods.c.last_seen_us,
+            periods.c.until_us,
+            periods.c.gone,
+            periods.c.carried_from,
+            first.c.sha256.label("first_sha256"),
+            last.c.sha256.label("last_sha256"),
+        )
+        .select_from(offers)
+        .join(periods, periods.c.offer_id == offers.c.id)
+        .join(first, first.c.id == periods.c.first_pull_id)
+        .join(last, last.c.id == periods.c.last_pull_id)
+        .where(offers.c.id.in_(ids))
+        .order_by(*(offers.c[name] for name in _OFFER), offers.c.source_id, periods.c.first_seen_us)
+    )
+    if until_us is not None:
+        asked = asked.where(periods.c.first_seen_us <= until_us)
+    if since_us is not None:
+        # The period in force at `since_us` is the last that began by then: earlier ones need not be looked at.
+        asked = asked.where(
+            periods.c.first_seen_us >= sa.func.coalesce(latest_start(since_us), since_us),
+            sa.or_(periods.c.until_us.is_(None), periods.c.until_us > since_us),
+        )
+    frame = _frame(connection, asked)
+    frame["source"] = frame["source_id"].map(names)
+    frame["price_usd_per_node_hour"] = frame["price_microusd"].astype("int64") / MICRO
+    frame["price_usd_per_gpu_hour"] = frame["price_usd_per_node_hour"] / frame["gpus_per_node"]
+    for name in ("first_seen", "last_seen", "until"):
+        frame[name] = _moments(frame[f"{name}_us"])
+    frame["gone"] = frame["gone"].astype(bool)
+    frame["carried_from"] = pd.to_datetime(frame["carried_from"])
+    return frame[list(PERIOD_COLUMNS)]
+
+
+def by_price(frame: pd.DataFrame) -> pd.DataFrame:
+    """Join periods of PERIOD_COLUMNS that follow each other at one price, whatever their stock was.
+
+    Stock and the day a price is carried from are then those of the last.
+    """
+    if frame.empty:
+        return frame
+    key = ["source", "provider", "region", "instance_type", "term"]
+    ordered = frame.sort_values([*key, "first_seen"], kind="stable")
+    before = ordered.shift()
+    goes_on = (ordered[key] == before[key]).all(axis=1) & (
+        ordered["price_usd_per_node_hour"] == before["price_usd_per_node_hour"]
+    )
+    goes_on &= ordered["first_seen"] == before["until"]
+    run = (~goes_on).cumsum()
+    grouped = ordered.groupby(run.to_numpy(), sort=False)
+    joined = grouped.last()  # skips what is missing, so those columns are set again
+    for name in ("max_nodes", "until", "carried_from"):
+        joined[name] = grouped[name].nth(-1).to_numpy()
+    for name in ("first_seen", "first_sha256"):
+        joined[name] = grouped[name].first()
+    return joined.reset_index(drop=True)[list(PERIOD_COLUMNS)]
+
+
+def set_aside_counts(connection: Connection, moment_us: int) -> Counter[str]:
+    """Return how many rows the newest look of each source by a moment set aside, by reason."""
+    counts: Counter[str] = Counter()
+    for (text,) in connection.execute(_newest_looks(moment_us, pulls.c.set_aside)):
+        counts.update(json.loads(text))
+    return counts
+
+
+def newest_looks(connection: Connection, moment_us: int) -> pd.DataFrame:
+    """Return each source's newest complete look by a moment: source, citation, day, covers [(provider, term), ...]."""
+    newest = _newest_looks(moment_us, pulls.c.source_id, pulls.c.moment_us, pulls.c.covers, complete=True).subquery()
+    asked = sa.select(sources.c.name, sources.c.citation, newest.c.moment_us, newest.c.covers)
+    rows = connection.execute(asked.outerjoin(newest, newest.c.source_id == sources.c.id))
+    table = [
+        (name, citation, None if moment is None else from_us(moment).date(), _pairs(covers))
+        for name, citation, moment, covers in rows
+    ]
+    return pd.DataFrame(table, columns=["source", "citation", "day", "covers"])
+
+
+def first_moment(connection: Connection) -> int | None:
+    """Return the moment of the oldest look; None where there is none."""
+    return connection.execute(sa.select(sa.func.min(pulls.c.moment_us))).scalar()
+
+
+def source_states(connection: Connection) -> list[SourceState]:
+    """Return how each source stands, by name."""
+    looks = _by_source(
+        connection,
+        sa.select(
+            pulls.c.source_id,
+            sa.func.count(),
+            sa.func.min(pulls.c.moment_us),
+            sa.func.max(pulls.c.moment_us),
+            sa.func.max(sa.case((pulls.c.complete, pulls.c.moment_us))),
+        ).group_by(pulls.c.source_id),
+    )
+    waiting = _by_source(
+        connection,
+        sa.select(set_aside.c.source_id, sa.func.count())
+        .where(set_aside.c.state == "waiting")
+        .group_by(set_aside.c.source_id),
+    )
+    listed = _by_source(
+        connection,
+        sa.select(offers.c.source_id, sa.func.count())
+        .join(periods, sa.and_(periods.c.offer_id == offers.c.id, periods.c.first_seen_us == latest_start(FOREVER_US)))
+        .where(periods.c.until_us.is_(None))
+        .group_by(offers.c.source_id),
+    )
+    found = []
+    for number, name, citation in connection.execute(
+        sa.select(sources.c.id, sources.c.name, sources.c.citation).order_by(sources.c.name)
+    ):
+        count, first, last, complete = looks.get(number, (0, None, None, None))
+        failed, when, reason = _failures(connection, number, last)
+        found.append(
+            SourceState(
+                name=name,
+                citation=citation,
+                looks=count,
+                first_look=_moment(first),
+                last_look=_moment(last),
+                last_complete=_moment(complete),
+                offers=listed.get(number, (0,))[0],
+                waiting=waiting.get(number, (0,))[0],
+                failures=failed,
+                last_failure=_moment(when),
+                last_failure_reason=reason,
+            )
+        )
+    return found
+
+
+def _failures(connection: Connection, source_id: int, since_us: int | None) -> tuple[int, int | None, str]:
+    of_source = failures.c.source_id == source_id
+    asked = sa.select(sa.func.count()).where(of_source, failures.c.moment_us > (since_us or 0))
+    newest = sa.select(failures.c.moment_us, failures.c.reason).where(of_source)
+    row = connection.execute(newest.order_by(failures.c.moment_us.desc(), failures.c.id.desc()).limit(1)).first()
+    return connection.execute(asked).scalar_one(), row[0] if row else None, row[1] if row else ""
+
+
+def quarantined(connection: Connection, state: str | None, of: Sequence[str] | None) -> pd.DataFrame:
+    """Return rows set aside, the newest first: number, source, reason, row and offer (dicts), moments, looks, state."""
+    asked = sa.select(
+        set_aside.c.id.label("number"),
+        sources.c.name.label("source"),
+        *(set_aside.c[name] for name in ("reason", "row", "offer", "first_seen_us", "last_seen_us", "looks", "state")),
+    ).join(sources, sources.c.id == set_aside.c.source_id)
+    if state is not None:
+        asked = asked.where(set_aside.c.state == state)
+    if of is not None:
+        asked = asked.where(sources.c.name.in_(list(of)))
+    frame = _frame(connection, asked.order_by(set_aside.c.last_seen_us.desc(), set_aside.c.id))
+    frame["row"] = [_loads(text) for text in frame["row"]]
+    frame["offer"] = [json.loads(text) if text else None for text in frame["offer"]]
+    for name in ("first_seen", "last_seen"):
+        frame[name] = _moments(frame[f"{name}_us"])
+    return frame.drop(columns=["first_seen_us", "last_seen_us"])
+
+
+def pull_of(connection: Connection, sha256: str) -> list[dict[str, Any]]:
+    """Return the looks that had these raw bytes, the first first."""
+    asked = (
+        sa.select(sources.c.name.label("source"), *(pulls.c[name] for name in _PROVENANCE))
+        .join(sources, sources.c.id == pulls.c.source_id)
+        .where(pulls.c.sha256 == sha256)
+        .order_by(pulls.c.moment_us)
+    )
+    rows = []
+    for row in connection.execute(asked).mappings():
+        cells = dict(row)
+        cells["moment"] = from_us(cells.pop("moment_us"))
+        cells["set_aside"] = json.loads(cells["set_aside"])
+        rows.append(cells)
+    return rows
+
+
+_PROVENANCE = ("moment_us", "complete", "sha256", "url", "size_bytes", "http_status", "rows", "offers", "set_aside")
+
+
+def _frame(connection: Connection, asked: sa.Select[Any]) -> pd.DataFrame:
+    result = connection.execute(asked)
+    columns = list(result.keys())
+    cells = list(zip(*result.all(), strict=True)) or [()] * len(columns)
+    return pd.DataFrame({name: list(values) for name, values in zip(columns, cells, strict=True)}).astype(
+        {"max_nodes": float, "gpus_per_node": "int64"} if "max_nodes" in columns else {}
+    )
+
+
+def _source_names(connection: Connection) -> dict[int, str]:
+    return {number: name for number, name in connection.execute(sa.select(sources.c.id, sources.c.name))}
+
+
+def _newest_looks(moment_us: int, *columns: Any, complete: bool = False) -> sa.Select[Any]:
+    newest = (
+        sa.select(sa.func.max(pulls.c.moment_us))
+        .where(pulls.c.source_id == sources.c.id, pulls.c.moment_us <= moment_us)
+        .correlate(sources)
+    )
+    if complete:
+        newest = newest.where(pulls.c.complete)
+    return sa.select(*columns).select_from(
+        sources.join(pulls, sa.and_(pulls.c.source_id == sources.c.id, pulls.c.moment_us == newest.scalar_subquery()))
+    )
+
+
+def _last_complete(connection: Connection, moment_us: int) -> dict[int, int]:
+    looks = _newest_looks(moment_us, pulls.c.source_id, pulls.c.moment_us, complete=True)
+    return {number: moment for number, moment in connection.execute(looks)}
+
+
+def _by_source(connection: Connection, asked: sa.Select[Any]) -> dict[int, tuple[Any, ...]]:
+    return {row[0]: tuple(row[1:]) for row in connection.execute(asked)}
+
+
+def _like(pattern: str) -> str:
+    escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped.replace("*", "%").replace("?", "_")
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # a row too long to be kept whole
+        return {"text": text}
+
+
+def _pairs(covers: str | None) -> list[tuple[str, str]]:
+    return [(provider, term) for provider, term in json.loads(covers or "[]")]
+
+
+def _moment(us: int | None) -> Any:
+    return None if us is None else from_us(us)
+
+
+def _moments(us: Iterable[Any]) -> pd.Series:
+    return pd.to_datetime(pd.Series(us, dtype="Int64"), unit="us", utc=True)
+
+
+def day_of(us: int) -> date:
+    """Return the day, UTC, of a moment."""
+    return from_us(us).date()
