@@ -25,7 +25,8 @@ def price_changes(before: pd.DataFrame, after: pd.DataFrame, *, by_source: bool 
     """Return the offers that came, went, or changed their price, the largest moves first.
 
     Args:
-        before, after: tables with the columns of a price file (catalogs.offers.OfferTable.frame).
+        before: table with the columns of a price file (as catalogs.offers.OfferTable.frame).
+        after: the same at a later moment.
         by_source: tell offers of different sources apart; the result has a column source then.
     """
     key = [*KEY, "source"] if by_source else KEY

@@ -68,9 +68,12 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Give a connection that sees one state of the whole database."""
         level = {} if self.path else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        with self._explained(), self._open().connect() as connection:
-            with connection.execution_options(**level).begin():  # type: ignore[arg-type]
-                yield connection
+        with (
+            self._explained(),
+            self._open().connect() as connection,
+            connection.execution_options(**level).begin(),
+        ):
+            yield connection
 
     def write(self, action: Callable[[Connection], T]) -> T:
         """Run an action in one transaction, again where another writer was in the way.

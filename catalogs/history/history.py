@@ -137,9 +137,14 @@ class History:
         """Return the periods in force at some time from `since` to `until`; columns reading.PERIOD_COLUMNS.
 
         Args:
-            gpu, instance_type: a name, or a pattern with * and ?; letter case does not count.
-            provider, region, term, source: names.
-            since, until: days or moments; None for no bound.
+            gpu: a name, or a pattern with * and ?; letter case does not count.
+            provider: a name.
+            region: a name.
+            instance_type: a name or a pattern, as `gpu`.
+            term: a name.
+            source: a name.
+            since: day or moment; None for no bound.
+            until: day or moment; None for no bound.
             by_price: join periods that differ in stock alone.
         """
         if not self.exists():

@@ -119,9 +119,7 @@ def decide(connection: Connection, numbers: Iterable[int], state: State, observe
             raise HistoryError(f"row {number}: was confirmed; its price is in the history")
         if state == "confirmed":
             if not row["offer"]:
-                raise HistoryError(
-                    f"row {number}: cannot be an offer ({row['reason']}); expected one that can be placed"
-                )
+                raise HistoryError(f"row {number}: cannot be placed as an offer: {row['reason']}")
             _let_in(connection, row, observe_all)
         decided = {"state": state, "decided_us": round(time.time() * MICRO)}
         connection.execute(sa.update(set_aside).where(set_aside.c.id == number).values(decided))
@@ -157,7 +155,7 @@ def _decided(connection: Connection, source_id: int) -> dict[str, State]:
         .where(set_aside.c.source_id == source_id, set_aside.c.state != "waiting")
         .order_by(set_aside.c.decided_us)
     )
-    return {mark: state for mark, state in connection.execute(asked)}
+    return {row[0]: row[1] for row in connection.execute(asked)}
 
 
 def _runs_before(connection: Connection, source_id: int, moment_us: int) -> dict[str, int]:
@@ -175,7 +173,7 @@ def _runs_before(connection: Connection, source_id: int, moment_us: int) -> dict
     asked = sa.select(set_aside.c.fingerprint, set_aside.c.id).where(
         set_aside.c.source_id == source_id, set_aside.c.last_pull_id == last
     )
-    return {mark: number for mark, number in connection.execute(asked)}
+    return {row[0]: row[1] for row in connection.execute(asked)}
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ def _seen_on(frame: pd.DataFrame, complete: dict[int, int], moment_us: int) -> p
     last = frame["last_seen_us"].astype("int64")
     first = frame["first_seen_us"].astype("int64")
     by_then = frame["source_id"].map(complete).fillna(0).astype("int64")
-    seen = last.where(last <= moment_us, np.maximum(first, np.minimum(by_then, last)))
+    inside = pd.Series(np.maximum(first, np.minimum(by_then, last)), index=frame.index, dtype="int64")
+    seen = last.where(last <= moment_us, inside)
     day = pd.to_datetime(seen, unit="us").dt.floor("D").astype("datetime64[us]")
     carried = pd.to_datetime(frame["carried_from"]).astype("datetime64[us]")
     return carried.where(carried.notna(), day)
@@ -109,7 +110,8 @@ def periods_of(
 
     Args:
         connection: what to read from.
-        since_us, until_us: None for no bound.
+        since_us: None for no bound.
+        until_us: None for no bound.
         equal: column of the offers, or "source" -> values of which one must stand there.
         like: column of the offers -> pattern with * and ?, compared without case.
     """
@@ -316,7 +318,7 @@ def _frame(connection: Connection, asked: sa.Select[Any]) -> pd.DataFrame:
 
 
 def _source_names(connection: Connection) -> dict[int, str]:
-    return {number: name for number, name in connection.execute(sa.select(sources.c.id, sources.c.name))}
+    return {row[0]: row[1] for row in connection.execute(sa.select(sources.c.id, sources.c.name))}
 
 
 def _newest_looks(moment_us: int, *columns: Any, complete: bool = False) -> sa.Select[Any]:
@@ -334,7 +336,7 @@ def _newest_looks(moment_us: int, *columns: Any, complete: bool = False) -> sa.S
 
 def _last_complete(connection: Connection, moment_us: int) -> dict[int, int]:
     looks = _newest_looks(moment_us, pulls.c.source_id, pulls.c.moment_us, complete=True)
-    return {number: moment for number, moment in connection.execute(looks)}
+    return {row[0]: row[1] for row in connection.execute(looks)}
 
 
 def _by_source(connection: Connection, asked: sa.Select[Any]) -> dict[int, tuple[Any, ...]]:

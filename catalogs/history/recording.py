@@ -95,7 +95,7 @@ def observe_all(
     after: dict[int, Sighting] = {}
     before: dict[int, Sighting] = {}
     next_periods = {}
-    later = [look for look in looks_after(connection, source_id, at.moment_us)]
+    later = looks_after(connection, source_id, at.moment_us)
     if later:
         after = nearest(later, seen)
         split = [id_ for id_ in seen if _is_split(known[id_], seen[id_], at)]
@@ -173,18 +173,18 @@ def _add_pull(connection: Connection, **values: Any) -> int:
 
 
 def _summary(known: Mapping[Key, Known], seen: Mapping[int, Value | None], set_aside: int) -> Summary:
-    counts: Counter[str] = Counter()
+    new = changed = gone = same = stock_changed = 0
     for one in known.values():
         if one.id not in seen:
             continue
         value, running = seen[one.id], one.running
         if value is None:
-            counts["gone"] += 1
+            gone += 1
         elif running is None:
-            counts["new"] += 1
+            new += 1
         elif value.price_microusd != running.value.price_microusd:
-            counts["changed"] += 1
+            changed += 1
         else:
-            counts["same"] += 1
-            counts["stock_changed"] += value.max_nodes != running.value.max_nodes
-    return Summary(**counts, set_aside=set_aside)
+            same += 1
+            stock_changed += value.max_nodes != running.value.max_nodes
+    return Summary(new, changed, gone, same, stock_changed, set_aside)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
@@ -28,25 +29,44 @@ class PricedOffer(Protocol):
     """An offer as sources give it (fetchers.normalize.PlacedOffer); fields as catalogs.offer_files.PRICE_COLUMNS."""
 
     @property
-    def provider(self) -> str: ...
+    def provider(self) -> str:
+        """Short name of the provider."""
+
     @property
-    def provider_kind(self) -> ProviderKind: ...
+    def provider_kind(self) -> ProviderKind:
+        """Kind of provider."""
+
     @property
-    def region(self) -> str: ...
+    def region(self) -> str:
+        """The provider's name of the region."""
+
     @property
-    def instance_type(self) -> str: ...
+    def instance_type(self) -> str:
+        """The provider's name of the machine."""
+
     @property
-    def gpu(self) -> str: ...
+    def gpu(self) -> str:
+        """Canonical GPU name."""
+
     @property
-    def gpus_per_node(self) -> int: ...
+    def gpus_per_node(self) -> int:
+        """GPUs in the machine."""
+
     @property
-    def term(self) -> Term: ...
+    def term(self) -> Term:
+        """Term of the price."""
+
     @property
-    def price_usd_per_node_hour(self) -> float: ...
+    def price_usd_per_node_hour(self) -> float:
+        """Price of the machine, USD per hour."""
+
     @property
-    def max_nodes(self) -> float | None: ...
+    def max_nodes(self) -> float | None:
+        """Stock; None when not stated."""
+
     @property
-    def seen_on(self) -> date: ...
+    def seen_on(self) -> date:
+        """The day on which the source saw the price."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +204,6 @@ class Row:
     price_microusd: int
     max_nodes: float | None
     carried_from: date | None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def to_us(moment: datetime) -> int:
@@ -247,7 +266,7 @@ def checked(offer: PricedOffer, moment: datetime) -> Row:
     if not microusd or offer.gpus_per_node < 1:
         raise HistoryError(f"{' '.join(key)}: {price} USD per hour for {offer.gpus_per_node} GPUs is no price")
     stock = offer.max_nodes
-    stock = None if stock is None or stock != stock else float(stock)
+    stock = None if stock is None or math.isnan(stock) else float(stock)
     carried = offer.seen_on if offer.seen_on < moment.astimezone(UTC).date() else None
     facts = Facts(offer.provider_kind, offer.gpu, int(offer.gpus_per_node))
     return Row(key, facts, microusd, stock, carried)
