@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -120,6 +121,15 @@ class History:
         with self._database.reading() as connection:
             frame = reading.as_of(connection, _us(moment), sources)
         return frame[frame["gpu"].isin(set(load_gpus()))].reset_index(drop=True)
+
+    def view(self, moment: Moment | None = None) -> reading.View | None:
+        """Return what the history knows by a moment, for catalogs.offers; None where nothing was ever recorded."""
+        if not self.exists():
+            return None
+        with self._database.reading() as connection:
+            found = reading.view(connection, _us(moment))
+        known = found.frame["gpu"].isin(set(load_gpus()))
+        return replace(found, frame=found.frame[known].reset_index(drop=True))
 
     def periods(
         self,

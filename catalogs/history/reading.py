@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -195,21 +196,41 @@ def set_aside_counts(connection: Connection, moment_us: int) -> Counter[str]:
     return counts
 
 
-def newest_looks(connection: Connection, moment_us: int) -> pd.DataFrame:
-    """Return each source's newest complete look by a moment: source, citation, day, covers [(provider, term), ...]."""
-    newest = _newest_looks(moment_us, pulls.c.source_id, pulls.c.moment_us, pulls.c.covers, complete=True).subquery()
-    asked = sa.select(sources.c.name, sources.c.citation, newest.c.moment_us, newest.c.covers)
-    rows = connection.execute(asked.outerjoin(newest, newest.c.source_id == sources.c.id))
-    table = [
-        (name, citation, None if moment is None else from_us(moment).date(), _pairs(covers))
-        for name, citation, moment, covers in rows
-    ]
-    return pd.DataFrame(table, columns=["source", "citation", "day", "covers"])
+@dataclass(frozen=True)
+class View:
+    """What the history knows by a moment, as catalogs.offers puts it together with the bundled prices.
+
+    Attributes:
+        frame: the offers in force, columns AS_OF_COLUMNS.
+        whole: source -> the day of its newest complete look.
+        covers: (source, day, provider, term) of lists that are the whole list of a provider's term.
+        citations: source -> who publishes it.
+        set_aside: rows that the newest looks kept out, by reason.
+        first_day: the day of the oldest look of all; None where there is none.
+    """
+
+    frame: pd.DataFrame
+    whole: dict[str, date]
+    covers: tuple[tuple[str, date, str, str], ...]
+    citations: dict[str, str]
+    set_aside: dict[str, int]
+    first_day: date | None
 
 
-def first_moment(connection: Connection) -> int | None:
-    """Return the moment of the oldest look; None where there is none."""
-    return connection.execute(sa.select(sa.func.min(pulls.c.moment_us))).scalar()
+def view(connection: Connection, moment_us: int) -> View:
+    """Return what is known by a moment."""
+    newest = _newest_looks(moment_us, sources.c.name, pulls.c.moment_us, pulls.c.covers, complete=True)
+    looks = [(name, from_us(moment).date(), json.loads(covers)) for name, moment, covers in connection.execute(newest)]
+    cited = connection.execute(sa.select(sources.c.name, sources.c.citation))
+    oldest = connection.execute(sa.select(sa.func.min(pulls.c.moment_us))).scalar()
+    return View(
+        frame=as_of(connection, moment_us, None),
+        whole={name: day for name, day, _ in looks},
+        covers=tuple((name, day, provider, term) for name, day, covers in looks for provider, term in covers),
+        citations={name: citation or f"{name}, as pulled by shardwise" for name, citation in cited},
+        set_aside=dict(set_aside_counts(connection, moment_us)),
+        first_day=None if oldest is None else from_us(oldest).date(),
+    )
 
 
 def source_states(connection: Connection) -> list[SourceState]:
@@ -355,18 +376,9 @@ def _loads(text: str) -> Any:
         return {"text": text}
 
 
-def _pairs(covers: str | None) -> list[tuple[str, str]]:
-    return [(provider, term) for provider, term in json.loads(covers or "[]")]
-
-
 def _moment(us: int | None) -> Any:
     return None if us is None else from_us(us)
 
 
 def _moments(us: Iterable[Any]) -> pd.Series:
     return pd.to_datetime(pd.Series(us, dtype="Int64"), unit="us", utc=True)
-
-
-def day_of(us: int) -> date:
-    """Return the day, UTC, of a moment."""
-    return from_us(us).date()
