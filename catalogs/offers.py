@@ -264,7 +264,8 @@ def _history_view(history: History | None, folder: Path, moment: date | None) ->
             return None
         from catalogs.history import open_history  # noqa: PLC0415  most users keep none
 
-        history = open_history()
+        with open_history() as own:
+            return own.view(moment or datetime.now(UTC))
     return history.view(moment or datetime.now(UTC))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 
@@ -70,6 +70,12 @@ class History:
     def close(self) -> None:
         """Close the connections to the database."""
         self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def record(
         self,
