@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from catalogs.history.records import MICRO, SourceState, from_us
 from catalogs.history.schema import failures, offers, periods, pulls, set_aside, sources
-from catalogs.history.stored import latest_start
+from catalogs.history.stored import latest_start, with_period
 
 FOREVER_US = 2**62
 
@@ -58,26 +58,19 @@ _OFFER = ("provider", "provider_kind", "region", "instance_type", "gpu", "gpus_p
 
 def as_of(connection: Connection, moment_us: int, of: Sequence[str] | None) -> pd.DataFrame:
     """Return the offers in force at a moment, columns AS_OF_COLUMNS."""
-    asked = (
-        sa.select(
-            *(offers.c[name] for name in _OFFER),
-            periods.c.price_microusd,
-            periods.c.max_nodes,
-            periods.c.carried_from,
-            periods.c.first_seen_us,
-            periods.c.last_seen_us,
-            offers.c.source_id,
-        )
-        .join(
-            periods,
-            sa.and_(periods.c.offer_id == offers.c.id, periods.c.first_seen_us == latest_start(moment_us)),
-        )
-        .where(sa.or_(periods.c.until_us.is_(None), periods.c.until_us > moment_us))
-    )
+    asked = sa.select(
+        *(offers.c[name] for name in _OFFER),
+        periods.c.price_microusd,
+        periods.c.max_nodes,
+        periods.c.carried_from,
+        periods.c.first_seen_us,
+        periods.c.last_seen_us,
+        offers.c.source_id,
+    ).select_from(with_period(connection, moment_us))
     names = _source_names(connection)
     if of is not None:
         asked = asked.where(offers.c.source_id.in_([number for number, name in names.items() if name in set(of)]))
-    frame = _frame(connection, asked)
+    frame = _frame(connection, asked, needed="first_seen_us")
     frame["seen_on"] = _seen_on(frame, _last_complete(connection, moment_us), moment_us)
     frame["source"] = frame["source_id"].map(names)
     frame["price_usd_per_node_hour"] = frame["price_microusd"].astype("int64") / MICRO
@@ -117,13 +110,14 @@ def periods_of(
         like: column of the offers -> pattern with * and ?, compared without case.
     """
     names = _source_names(connection)
-    ids = sa.select(offers.c.id)
-    for column, values in equal.items():
-        wanted = [n for n, name in names.items() if name in set(values)] if column == "source" else list(values)
-        ids = ids.where(offers.c["source_id" if column == "source" else column].in_(wanted))
-    for column, pattern in like.items():
-        ids = ids.where(offers.c[column].ilike(_like(pattern), escape="\\"))
     first, last = pulls.alias("first_pull"), pulls.alias("last_pull")
+    this = periods.c.offer_id == offers.c.id
+    if until_us is not None:
+        this &= periods.c.first_seen_us <= until_us
+    if since_us is not None:
+        # The period in force at `since_us` is the last that began by then: earlier ones need not be looked at.
+        this &= periods.c.first_seen_us >= sa.func.coalesce(latest_start(since_us), since_us)
+        this &= sa.or_(periods.c.until_us.is_(None), periods.c.until_us > since_us)
     asked = (
         sa.select(
             *(offers.c[name] for name in _OFFER),
@@ -139,21 +133,17 @@ def periods_of(
             last.c.sha256.label("last_sha256"),
         )
         .select_from(offers)
-        .join(periods, periods.c.offer_id == offers.c.id)
-        .join(first, first.c.id == periods.c.first_pull_id)
-        .join(last, last.c.id == periods.c.last_pull_id)
-        .where(offers.c.id.in_(ids))
+        .outerjoin(periods, this)
+        .outerjoin(first, first.c.id == periods.c.first_pull_id)
+        .outerjoin(last, last.c.id == periods.c.last_pull_id)
         .order_by(*(offers.c[name] for name in _OFFER), offers.c.source_id, periods.c.first_seen_us)
     )
-    if until_us is not None:
-        asked = asked.where(periods.c.first_seen_us <= until_us)
-    if since_us is not None:
-        # The period in force at `since_us` is the last that began by then: earlier ones need not be looked at.
-        asked = asked.where(
-            periods.c.first_seen_us >= sa.func.coalesce(latest_start(since_us), since_us),
-            sa.or_(periods.c.until_us.is_(None), periods.c.until_us > since_us),
-        )
-    frame = _frame(connection, asked)
+    for column, values in equal.items():
+        wanted = [n for n, name in names.items() if name in set(values)] if column == "source" else list(values)
+        asked = asked.where(offers.c["source_id" if column == "source" else column].in_(wanted))
+    for column, pattern in like.items():
+        asked = asked.where(offers.c[column].ilike(_like(pattern), escape="\\"))
+    frame = _frame(connection, asked, needed="first_seen_us")
     frame["source"] = frame["source_id"].map(names)
     frame["price_usd_per_node_hour"] = frame["price_microusd"].astype("int64") / MICRO
     frame["price_usd_per_gpu_hour"] = frame["price_usd_per_node_hour"] / frame["gpus_per_node"]
@@ -253,9 +243,8 @@ def source_states(connection: Connection) -> list[SourceState]:
     )
     listed = _by_source(
         connection,
-        sa.select(offers.c.source_id, sa.func.count())
-        .join(periods, sa.and_(periods.c.offer_id == offers.c.id, periods.c.first_seen_us == latest_start(FOREVER_US)))
-        .where(periods.c.until_us.is_(None))
+        sa.select(offers.c.source_id, sa.func.count(periods.c.offer_id))
+        .select_from(with_period(connection, FOREVER_US))
         .group_by(offers.c.source_id),
     )
     found = []
@@ -329,10 +318,15 @@ def pull_of(connection: Connection, sha256: str) -> list[dict[str, Any]]:
 _PROVENANCE = ("moment_us", "complete", "sha256", "url", "size_bytes", "http_status", "rows", "offers", "set_aside")
 
 
-def _frame(connection: Connection, asked: sa.Select[Any]) -> pd.DataFrame:
+def _frame(connection: Connection, asked: sa.Select[Any], needed: str | None = None) -> pd.DataFrame:
+    """Return the answer as a table; rows without a value in the column `needed` are left out."""
     result = connection.execute(asked)
     columns = list(result.keys())
-    cells = list(zip(*result.all(), strict=True)) or [()] * len(columns)
+    rows: Sequence[Any] = result.all()
+    if needed is not None:
+        place = columns.index(needed)
+        rows = [row for row in rows if row[place] is not None]
+    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     return pd.DataFrame({name: list(values) for name, values in zip(columns, cells, strict=True)}).astype(
         {"max_nodes": float, "gpus_per_node": "int64"} if "max_nodes" in columns else {}
     )

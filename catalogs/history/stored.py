@@ -49,9 +49,16 @@ def latest_start(moment_us: int) -> sa.ScalarSelect[int]:
     )
 
 
-def state_at(connection: Connection, source_id: int, moment_us: int) -> dict[Key, Known]:
-    """Return every offer of a source by key, with its period in force at a moment."""
-    joined = offers.outerjoin(
+def with_period(connection: Connection, moment_us: int) -> sa.Join:
+    """Return every offer joined with its period in force at a moment, or with nothing.
+
+    It must be read offer by offer, one step down the key of the periods for each. An outer join keeps SQLite to that
+    order; PostgreSQL may take reading all periods at once for cheaper, and is told otherwise for this transaction.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL enable_hashjoin = off")
+        connection.exec_driver_sql("SET LOCAL enable_mergejoin = off")
+    return offers.outerjoin(
         periods,
         sa.and_(
             periods.c.offer_id == offers.c.id,
@@ -59,6 +66,11 @@ def state_at(connection: Connection, source_id: int, moment_us: int) -> dict[Key
             sa.or_(periods.c.until_us.is_(None), periods.c.until_us > moment_us),
         ),
     )
+
+
+def state_at(connection: Connection, source_id: int, moment_us: int) -> dict[Key, Known]:
+    """Return every offer of a source by key, with its period in force at a moment."""
+    joined = with_period(connection, moment_us)
     asked = sa.select(offers.c.id, *_KEY, *_FACTS, *_PERIOD).select_from(joined).where(offers.c.source_id == source_id)
     return {tuple(row[1:5]): Known(row[0], Facts(*row[5:8]), _period(row[8:])) for row in connection.execute(asked)}
 
@@ -72,7 +84,7 @@ def following(connection: Connection, moment_us: int, ids: Iterable[int]) -> dic
         .correlate(offers)
         .scalar_subquery()
     )
-    joined = offers.join(periods, sa.and_(periods.c.offer_id == offers.c.id, periods.c.first_seen_us == first))
+    joined = offers.outerjoin(periods, sa.and_(periods.c.offer_id == offers.c.id, periods.c.first_seen_us == first))
     for chunk in chunks(sorted(ids)):
         asked = sa.select(offers.c.id, *_PERIOD).select_from(joined).where(offers.c.id.in_(chunk))
         found |= {row[0]: period for row in connection.execute(asked) if (period := _period(row[1:])) is not None}
