@@ -168,14 +168,14 @@ class History:
         named = {"provider": provider, "region": region, "term": term, "source": source}
         patterns = {"gpu": gpu, "instance_type": instance_type}
         with self._database.reading() as connection:
-            frame = reading.periods_of(
+            return reading.periods_of(
                 connection,
                 since_us=None if since is None else start_of(since),
                 until_us=None if until is None else end_of(until),
                 equal={name: [value] for name, value in named.items() if value is not None},
                 like={name: value for name, value in patterns.items() if value is not None},
+                by_price=by_price,
             )
-        return reading.by_price(frame) if by_price else frame
 
     def diff(self, before: Moment, after: Moment, sources: Sequence[str] | None = None) -> pd.DataFrame:
         """Return what changed between two moments; columns as catalogs.price_changes.CHANGE_COLUMNS."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -99,6 +99,7 @@ def periods_of(
     until_us: int | None,
     equal: dict[str, Sequence[str]],
     like: dict[str, str],
+    by_price: bool,
 ) -> pd.DataFrame:
     """Return the periods in force at some time from `since_us` to `until_us`, by offer and start; PERIOD_COLUMNS.
 
@@ -108,6 +109,7 @@ def periods_of(
         until_us: None for no bound.
         equal: column of the offers, or "source" -> values of which one must stand there.
         like: column of the offers -> pattern with * and ?, compared without case.
+        by_price: join periods that differ in stock, or in the day they are carried from, alone.
     """
     names = _source_names(connection)
     first, last = pulls.alias("first_pull"), pulls.alias("last_pull")
@@ -143,7 +145,7 @@ def periods_of(
         asked = asked.where(offers.c["source_id" if column == "source" else column].in_(wanted))
     for column, pattern in like.items():
         asked = asked.where(offers.c[column].ilike(_like(pattern), escape="\\"))
-    frame = _frame(connection, asked, needed="first_seen_us")
+    frame = _frame(connection, asked, needed="first_seen_us", change=_by_price if by_price else None)
     frame["source"] = frame["source_id"].map(names)
     frame["price_usd_per_node_hour"] = frame["price_microusd"].astype("int64") / MICRO
     frame["price_usd_per_gpu_hour"] = frame["price_usd_per_node_hour"] / frame["gpus_per_node"]
@@ -154,28 +156,24 @@ def periods_of(
     return frame[list(PERIOD_COLUMNS)]
 
 
-def by_price(frame: pd.DataFrame) -> pd.DataFrame:
-    """Join periods of PERIOD_COLUMNS that follow each other at one price, whatever their stock was.
-
-    Stock and the day a price is carried from are then those of the last.
-    """
-    if frame.empty:
-        return frame
-    key = ["source", "provider", "region", "instance_type", "term"]
-    ordered = frame.sort_values([*key, "first_seen"], kind="stable")
-    before = ordered.shift()
-    goes_on = (ordered[key] == before[key]).all(axis=1) & (
-        ordered["price_usd_per_node_hour"] == before["price_usd_per_node_hour"]
-    )
-    goes_on &= ordered["first_seen"] == before["until"]
-    run = (~goes_on).cumsum()
-    grouped = ordered.groupby(run.to_numpy(), sort=False)
-    joined = grouped.last()  # skips what is missing, so those columns are set again
-    for name in ("max_nodes", "until", "carried_from"):
-        joined[name] = grouped[name].nth(-1).to_numpy()
-    for name in ("first_seen", "first_sha256"):
-        joined[name] = grouped[name].first()
-    return joined.reset_index(drop=True)[list(PERIOD_COLUMNS)]
+def _by_price(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[list[Any]]:
+    """Join periods of one offer that follow each other at one price; stock and carried day are those of the last."""
+    at = {name: place for place, name in enumerate(columns)}
+    same = [at[name] for name in (*_OFFER, "source_id", "price_microusd")]
+    taken = [at[name] for name in columns if name not in (*_OFFER, "source_id", "first_seen_us", "first_sha256")]
+    joined: list[list[Any]] = []
+    for row in rows:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and row[at["first_seen_us"]] == last[at["until_us"]]
+            and all(row[place] == last[place] for place in same)
+        ):
+            for place in taken:
+                last[place] = row[place]
+        else:
+            joined.append(list(row))
+    return joined
 
 
 def set_aside_counts(connection: Connection, moment_us: int) -> Counter[str]:
@@ -318,14 +316,22 @@ def pull_of(connection: Connection, sha256: str) -> list[dict[str, Any]]:
 _PROVENANCE = ("moment_us", "complete", "sha256", "url", "size_bytes", "http_status", "rows", "offers", "set_aside")
 
 
-def _frame(connection: Connection, asked: sa.Select[Any], needed: str | None = None) -> pd.DataFrame:
-    """Return the answer as a table; rows without a value in the column `needed` are left out."""
+def _frame(
+    connection: Connection,
+    asked: sa.Select[Any],
+    *,
+    needed: str | None = None,
+    change: Callable[[Sequence[Any], Sequence[str]], Sequence[Any]] | None = None,
+) -> pd.DataFrame:
+    """Return the answer as a table; rows without a value in the column `needed` are left out, then all are changed."""
     result = connection.execute(asked)
     columns = list(result.keys())
     rows: Sequence[Any] = result.all()
     if needed is not None:
         place = columns.index(needed)
         rows = [row for row in rows if row[place] is not None]
+    if change is not None:
+        rows = change(rows, columns)
     cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     return pd.DataFrame({name: list(values) for name, values in zip(columns, cells, strict=True)}).astype(
         {"max_nodes": float, "gpus_per_node": "int64"} if "max_nodes" in columns else {}
