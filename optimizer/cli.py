@@ -53,6 +53,7 @@ from optimizer.cli_options import (
 )
 from optimizer.commands import solve_fleet
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
+from optimizer.commands.prices import prices_app
 from optimizer.commands.whatif import whatif_app
 from optimizer.version import __version__
 
@@ -74,6 +75,7 @@ app.add_typer(catalog_app, name="catalog")
 validate_app = typer.Typer(help="Compare predictions with what was measured.", no_args_is_help=True)
 app.add_typer(validate_app, name="validate")
 app.add_typer(whatif_app, name="whatif")
+app.add_typer(prices_app, name="prices")
 
 
 def _version(show: bool) -> None:

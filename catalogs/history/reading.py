@@ -236,7 +236,7 @@ def source_states(connection: Connection) -> list[SourceState]:
     waiting = _by_source(
         connection,
         sa.select(set_aside.c.source_id, sa.func.count())
-        .where(set_aside.c.state == "waiting")
+        .where(set_aside.c.state == "waiting", set_aside.c.offer != "")
         .group_by(set_aside.c.source_id),
     )
     listed = _by_source(

@@ -160,7 +160,7 @@ class SourceState:
         first_look, last_look: the oldest and the newest.
         last_complete: the newest that was the whole list.
         offers: how many it lists now.
-        waiting: rows set aside that wait for a decision.
+        waiting: rows set aside that could be offers, and wait for a decision.
         failures: failed pulls since the last look.
         last_failure: when the newest failure was.
         last_failure_reason: what it said.
