@@ -17,6 +17,7 @@ def _no_data_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SHARDWISE_DATA_DIR", str(tmp_path_factory.mktemp("data") / "none"))
         patch.delenv("SHARDWISE_CALIBRATION", raising=False)
+        patch.delenv("SHARDWISE_DATABASE_URL", raising=False)
         yield
 
 

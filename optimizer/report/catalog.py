@@ -52,15 +52,15 @@ def _print_csv(listing: Listing) -> None:
     writer = csv_module.DictWriter(sys.stdout, fields, lineterminator="\n")
     writer.writeheader()
     for row in listing.rows:
-        writer.writerow({name: _safe(_flat(value)) for name, value in row.items()})
+        writer.writerow({name: safe_cell(_flat(value)) for name, value in row.items()})
 
 
 def _flat(value: Any) -> Any:
     return ";".join(f"{key}={item}" for key, item in value.items()) if isinstance(value, dict) else value
 
 
-def _safe(value: Any) -> Any:
-    """Keep a spreadsheet from reading a text as a formula."""
+def safe_cell(value: Any) -> Any:
+    """Keep a spreadsheet from reading a text as a formula: an apostrophe goes before what would begin one."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
