@@ -96,3 +96,17 @@ def unchanged(source: str, value: Any, *path: str) -> Entry:
     if not isinstance(value, dict) or not value:
         raise ContentError(source, f"{'.'.join(path) or 'the answer'} is not an object with entries", _DO)
     return value
+
+
+def shortfall(pull: RawPull, listed_under: str, *total_under: str) -> str:
+    """Return what a list of pages lacks of the total that its first page states; "" when it has nearly all.
+
+    A few may come or go while the pages are read.
+    """
+    pages = [mapping(document(pull.source, part)) for part in pull.parts]
+    stated: Any = pages[0] if pages else {}
+    for name in total_under:
+        stated = mapping(stated).get(name)
+    total = whole(stated)
+    came = sum(len(listed(page.get(listed_under))) for page in pages)
+    return "" if total is None or came >= 0.98 * total - 1 else f"{came} of the {total} entries that it states came"

@@ -45,6 +45,7 @@ class Source(ABC):
         on_by_default: whether a refresh that names no source asks it.
         hosts: further hosts that it answers from.
         interval_s: shortest time between two requests.
+        longest_s: longest time that a pull may take; a refresh goes on without it then.
     """
 
     name: ClassVar[str] = ""
@@ -56,6 +57,7 @@ class Source(ABC):
     on_by_default: ClassVar[bool] = True
     hosts: ClassVar[frozenset[str]] = frozenset()
     interval_s: ClassVar[float] = 0.5
+    longest_s: ClassVar[float] = 600.0
 
     def __init__(self, base_url: str | None = None):
         """Make the source ask another server than its own, for tests."""
@@ -87,6 +89,10 @@ class Source(ABC):
         Raises:
             ContentError: the answer no longer has the fields that are read.
         """
+
+    def shortfall(self, pull: RawPull) -> str:
+        """Return why a pull is not the source's whole list, by the source's own word; "" when it is."""
+        return ""
 
     @property
     def origin(self) -> Origin:

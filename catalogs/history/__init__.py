@@ -12,7 +12,7 @@ recorded in any order; the same look twice changes nothing.
 
 from catalogs.history.history import History, open_history
 from catalogs.history.raw_pulls import RawPull, RawPulls
-from catalogs.history.records import HistoryError, PricedOffer, Pull, SetAside, SourceState, Summary
+from catalogs.history.records import HistoryError, PricedOffer, Pull, RecordedLook, SetAside, SourceState, Summary
 
 __all__ = [
     "History",
@@ -21,6 +21,7 @@ __all__ = [
     "Pull",
     "RawPull",
     "RawPulls",
+    "RecordedLook",
     "SetAside",
     "SourceState",
     "Summary",

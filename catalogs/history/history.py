@@ -18,6 +18,7 @@ from catalogs.history.records import (
     HistoryError,
     PricedOffer,
     Pull,
+    RecordedLook,
     SetAside,
     SourceState,
     Summary,
@@ -84,6 +85,7 @@ class History:
         *,
         complete: bool = True,
         set_aside: Sequence[SetAside] = (),
+        unpriced: Sequence[PricedOffer] = (),
     ) -> Summary:
         """Record one look at one source, whole or not at all.
 
@@ -92,6 +94,8 @@ class History:
             offers: what it listed, one price an offer (provider, region, instance type, term).
             complete: whether an offer that is not listed is gone; of a partial look only what it lists counts.
             set_aside: rows that a check kept out; kept with their reason until they are decided.
+            unpriced: offers that it listed without a price that can be used; their prices are not read. Of them the
+                look says nothing: an older price stands, and they are not gone.
 
         Raises:
             HistoryError: an offer stands twice or is not storable, another look of the source has the same moment,
@@ -99,7 +103,9 @@ class History:
         """
         offers, set_aside = list(offers), list(set_aside)
         return self._database.write(
-            lambda connection: recording.record(connection, pull, offers, set_aside, complete=complete)
+            lambda connection: recording.record(
+                connection, pull, offers, set_aside, complete=complete, unpriced=unpriced
+            )
         )
 
     def record_failure(self, source: str, moment: datetime, reason: str, url: str = "") -> None:
@@ -187,6 +193,13 @@ class History:
             return []
         with self._database.reading() as connection:
             return reading.source_states(connection)
+
+    def newest_look(self, source: str) -> RecordedLook | None:
+        """Return the newest look at a source; None where there is none."""
+        if not self.exists():
+            return None
+        with self._database.reading() as connection:
+            return reading.newest_look(connection, source)
 
     def quarantined(self, state: State | None = "waiting", sources: Sequence[str] | None = None) -> pd.DataFrame:
         """Return rows set aside, the newest first: number, source, reason, row, offer, looks, first_seen, last_seen.

@@ -14,7 +14,7 @@ import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from catalogs.history.records import MICRO, SourceState, from_us
+from catalogs.history.records import MICRO, RecordedLook, SourceState, from_us
 from catalogs.history.schema import failures, offers, periods, pulls, set_aside, sources
 from catalogs.history.stored import latest_start, with_period
 
@@ -294,6 +294,18 @@ def quarantined(connection: Connection, state: str | None, of: Sequence[str] | N
     for name in ("first_seen", "last_seen"):
         frame[name] = _moments(frame[f"{name}_us"])
     return frame.drop(columns=["first_seen_us", "last_seen_us"])
+
+
+def newest_look(connection: Connection, source: str) -> RecordedLook | None:
+    """Return the newest look at a source; None where there is none."""
+    row = connection.execute(
+        sa.select(pulls.c.moment_us, pulls.c.sha256, pulls.c.complete, pulls.c.offers)
+        .join(sources, sources.c.id == pulls.c.source_id)
+        .where(sources.c.name == source)
+        .order_by(pulls.c.moment_us.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else RecordedLook(from_us(row[0]), row[1], bool(row[2]), row[3])
 
 
 def pull_of(connection: Connection, sha256: str) -> list[dict[str, Any]]:

@@ -24,7 +24,13 @@ from catalogs.history.timeline import NOTHING, Edit, Sighting, Value, observe
 
 
 def record(
-    connection: Connection, pull: Pull, offers: Sequence[PricedOffer], set_aside: Sequence[SetAside], *, complete: bool
+    connection: Connection,
+    pull: Pull,
+    offers: Sequence[PricedOffer],
+    set_aside: Sequence[SetAside],
+    *,
+    complete: bool,
+    unpriced: Sequence[PricedOffer] = (),
 ) -> Summary:
     """Record a look (see `History.record`) inside a transaction."""
     rows = _by_key(offers, pull)
@@ -34,8 +40,10 @@ def record(
         return Summary(same=len(rows), set_aside=len(set_aside), known=True)
     judged = quarantine.judge(connection, source_id, pull, set_aside)
     rows |= {row.key: row for row in judged.confirmed if row.key not in rows}
-    silent = judged.silent.keys() - rows.keys()
-    known = _known(connection, source_id, pull, rows, {key: judged.silent[key] for key in silent})
+    listed = {row.key: row.facts for row in (checked(offer, pull.moment) for offer in unpriced)}
+    without_price = {**listed, **judged.silent}
+    silent = without_price.keys() - rows.keys()
+    known = _known(connection, source_id, pull, rows, {key: without_price[key] for key in silent})
     spoken = {known[key].id for key in rows}
     exceptions = packed({known[key].id for key in silent} if complete else spoken)
     reasons = Counter(one.reason for one in set_aside)

@@ -150,6 +150,23 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedLook:
+    """One look as it was recorded.
+
+    Attributes:
+        moment: when.
+        sha256: hash of its raw bytes.
+        complete: whether it was the whole list.
+        offers: how many it listed.
+    """
+
+    moment: datetime
+    sha256: str
+    complete: bool
+    offers: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceState:
     """How one source stands; moments are None where there was none.
 

@@ -48,6 +48,7 @@ class Aws(Source):
     url = "https://pricing.us-east-1.amazonaws.com"
     kind = "provider"
     terms = "documented public price list"
+    longest_s = MAX_SECONDS
 
     def fetch(self, session: HttpSession, previous: RawPull | None = None) -> RawPull:
         """Stream the file once and keep the lines of machines with GPUs; nothing is sent when it did not change."""

@@ -7,7 +7,7 @@ from datetime import date
 from fetchers.errors import ContentError
 from fetchers.http import HttpSession
 from fetchers.normalize import RawRow
-from fetchers.payload import Entry, document, entries_of_parts, listed, mapping, number, text, whole
+from fetchers.payload import Entry, document, entries_of_parts, listed, mapping, number, shortfall, text, whole
 from fetchers.pulls import RawPart, RawPull
 from fetchers.source import Source
 
@@ -37,6 +37,10 @@ class DigitalOcean(Source):
             if not text(pages.get("next")):
                 return self.pull(*parts)
         raise ContentError(self.name, f"more than {MAX_PAGES} pages of sizes", "The interface has changed; report it.")
+
+    def shortfall(self, pull: RawPull) -> str:
+        """Return what the pages lack of the total that they state."""
+        return shortfall(pull, "sizes", "meta", "total")
 
     def parse(self, pull: RawPull, day: date) -> list[RawRow]:
         """Return one row a GPU size and region."""

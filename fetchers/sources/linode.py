@@ -8,7 +8,7 @@ from datetime import date
 
 from fetchers.http import HttpSession
 from fetchers.normalize import RawRow
-from fetchers.payload import Entry, document, entries_of_parts, listed, mapping, number, text, whole
+from fetchers.payload import Entry, document, entries_of_parts, listed, mapping, number, shortfall, text, whole
 from fetchers.pulls import RawPull
 from fetchers.source import Source
 
@@ -36,6 +36,10 @@ class Linode(Source):
             if page >= (whole(mapping(document(self.name, parts[-1])).get("pages")) or 1):
                 break
         return self.pull(*parts)
+
+    def shortfall(self, pull: RawPull) -> str:
+        """Return what the pages lack of the total that they state."""
+        return shortfall(pull, "data", "results")
 
     def parse(self, pull: RawPull, day: date) -> list[RawRow]:
         """Return a row a GPU type, and one for each region with its own price."""

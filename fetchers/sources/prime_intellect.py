@@ -8,7 +8,7 @@ from fetchers.errors import ContentError
 from fetchers.groups import cheapest_of_kind
 from fetchers.http import HttpSession
 from fetchers.normalize import RawRow
-from fetchers.payload import Entry, document, entries, entries_of_parts, mapping, number, text, whole
+from fetchers.payload import Entry, document, entries, entries_of_parts, mapping, number, shortfall, text, whole
 from fetchers.pulls import RawPart, RawPull
 from fetchers.source import Source
 
@@ -43,6 +43,10 @@ class PrimeIntellect(Source):
             if not found or seen >= (whole(mapping(answer).get("totalCount")) or 0):
                 return self.pull(*parts)
         raise ContentError(self.name, f"more than {MAX_PAGES} pages", "The interface has changed; report it.")
+
+    def shortfall(self, pull: RawPull) -> str:
+        """Return what the pages lack of the total that they state."""
+        return shortfall(pull, "items", "totalCount")
 
     def parse(self, pull: RawPull, day: date) -> list[RawRow]:
         """Return the cheapest machine of each kind, cloud and place."""

@@ -9,7 +9,7 @@ from datetime import date
 from fetchers.groups import cheapest_of_kind
 from fetchers.http import HttpSession
 from fetchers.normalize import RawRow
-from fetchers.payload import Entry, document, entries_of_parts, listed, mapping, number, text, whole
+from fetchers.payload import Entry, document, entries_of_parts, listed, mapping, number, shortfall, text, whole
 from fetchers.pulls import RawPull
 from fetchers.source import Source
 
@@ -40,6 +40,10 @@ class Spheron(Source):
             if page >= pages:
                 break
         return self.pull(*parts)
+
+    def shortfall(self, pull: RawPull) -> str:
+        """Return what the pages lack of the total that they state."""
+        return shortfall(pull, "data", "total")
 
     def parse(self, pull: RawPull, day: date) -> list[RawRow]:
         """Return the cheapest offer of each kind and place; the price of an offer buys all its GPUs."""

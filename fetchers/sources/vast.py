@@ -9,7 +9,7 @@ from fetchers.groups import cheapest_of_kind
 from fetchers.http import HttpSession
 from fetchers.names import country_of, nominal_memory_gb
 from fetchers.normalize import RawRow
-from fetchers.payload import Entry, entries_of_parts, number, text, whole
+from fetchers.payload import Entry, document, entries_of_parts, listed, mapping, number, text, whole
 from fetchers.pulls import RawPull
 from fetchers.source import Source
 
@@ -31,6 +31,11 @@ class Vast(Source):
         """Ask for every rentable offer, on-demand prices with their lowest bids."""
         query = {"rentable": {"eq": True}, "rented": {"eq": False}, "type": "on-demand", "limit": MAX_OFFERS}
         return self.pull(self.post(session, "/api/v0/bundles/", json=query))
+
+    def shortfall(self, pull: RawPull) -> str:
+        """Return whether the list ends where the number asked for ends."""
+        came = sum(len(listed(mapping(document(self.name, part)).get("offers"))) for part in pull.parts)
+        return "" if came < MAX_OFFERS else f"it sent the {MAX_OFFERS} offers asked for, and may have more"
 
     def parse(self, pull: RawPull, day: date) -> list[RawRow]:
         """Return the cheapest machine of each kind and country, and every machine that is set aside."""

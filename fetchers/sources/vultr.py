@@ -8,7 +8,7 @@ from datetime import date
 from fetchers.http import HttpSession
 from fetchers.names import size_of_spelling
 from fetchers.normalize import RawRow
-from fetchers.payload import Entry, document, entries, listed, mapping, number, text, whole
+from fetchers.payload import Entry, document, entries, listed, mapping, number, shortfall, text, whole
 from fetchers.pulls import RawPart, RawPull
 from fetchers.source import Source
 
@@ -42,6 +42,12 @@ class Vultr(Source):
                     break
                 params = {**asked, "cursor": text(links.get("next"))}
         return self.pull(*parts)
+
+    def shortfall(self, pull: RawPull) -> str:
+        """Return what the pages of each kind lack of the total that they state."""
+        kinds = ("plans", "plans_metal")
+        pulls = {kind: RawPull(self.name, tuple(p for p in pull.parts if p.label.split()[0] == kind)) for kind in kinds}
+        return "; ".join(filter(None, (shortfall(pulls[kind], kind, "meta", "total") for kind in kinds)))
 
     def parse(self, pull: RawPull, day: date) -> list[RawRow]:
         """Return one row a GPU plan and place."""

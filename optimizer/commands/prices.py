@@ -24,6 +24,26 @@ Limit = Annotated[
 ]
 
 
+@prices_app.command(
+    "refresh",
+    epilog="Exit codes: 0 every source asked gave its whole list; 4 some failed or gave a part; 5 all failed; 2 bad "
+    "input. A source whose credentials are not set is left out.",
+)
+def refresh(
+    source: Annotated[
+        list[str] | None,
+        option("--source", help="Only this source (repeatable).", metavar="NAME", default="all that can be asked"),
+    ] = None,
+    dry_run: Annotated[bool, option("--dry-run", help="Ask and check, but write nothing.")] = False,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Ask the sources for today's prices, check them, and keep them."""
+    from optimizer.commands.refresh import run  # noqa: PLC0415
+
+    raise typer.Exit(run(tuple(source or ()), dry_run=dry_run, json=json, csv=csv))
+
+
 @prices_app.command("list", epilog=EPILOG)
 def list_(
     gpu: Gpu = None,

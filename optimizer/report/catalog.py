@@ -71,7 +71,10 @@ def _print_text(listing: Listing, limit: int) -> None:
     all_rows = f" of {len(listing.rows):,}" if len(shown) < len(listing.rows) else ""
     notes = [f"{len(shown):,}{all_rows} {'row' if len(listing.rows) == 1 else 'rows'}.", listing.note]
     notes += [f"No room for: {', '.join(left_out)} (a wider terminal, --csv or --json)."] if left_out else []
-    said = textwrap.fill(" ".join(filter(None, notes)), width or 120, break_on_hyphens=False, break_long_words=False)
+    lines = " ".join(filter(None, notes)).split("\n")
+    said = "\n".join(
+        textwrap.fill(line, width or 120, break_on_hyphens=False, break_long_words=False) for line in lines
+    )
     sys.stdout.write(f"{table}\n\n{said}\n")
 
 
