@@ -33,6 +33,12 @@ def history(tmp_path: Path) -> Iterator[History]:
         yield opened
 
 
+@pytest.fixture(autouse=True)
+def _no_other_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others ask is a test's own matter (and reading the bundled files takes time)."""
+    monkeypatch.setattr("fetchers.refresh._usual", dict)
+
+
 def look(history: History, server: Server, when: int | timedelta = 0, **options: object) -> Refreshed:
     """Refresh the shop, some days (or so long) after the start."""
     passed = when if isinstance(when, timedelta) else when * DAY
@@ -62,6 +68,31 @@ def test_every_command_answers_with_the_new_prices(history: History, server: Ser
     # The look is the provider's whole list: what others saw of it before no longer counts.
     assert set(aws[aws["source"] == "shop"]["price_usd_per_node_hour"]) == {44.0}
     assert set(aws[aws["source"] != "shop"]["seen_on"].dt.date) <= {START.date()}
+
+
+def test_a_collection_is_nobodys_whole_list(history: History, server: Server) -> None:
+    # What a collection lacks may well be sold: it takes no other source's offers out of sight.
+    class Collection(Shop):
+        kind = "collection"
+
+    put(server, {"us-east-1": 44.0})
+    ask(history, Collection(server.url))
+    with_it = load_offers(START.date(), history=history).frame
+    ask(history, Shop(server.url, name="its-own"))
+    without = load_offers(START.date(), history=history).frame
+    machines = [
+        len(frame[(frame["provider"] == "aws") & (frame["term"] == "on-demand")]) for frame in (with_it, without)
+    ]
+    assert machines[0] > machines[1]
+
+
+def test_what_others_ask_is_what_new_offers_are_held_against(
+    history: History, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    put(server, {"a": 50.0, "b": 700.0, "c": 5.0})
+    first = look(history, server)
+    assert (prices(history), len(first.set_aside)) == ({"a": 50.0}, 2)
 
 
 def test_a_dry_run_counts_the_same_and_writes_nothing(history: History, server: Server, tmp_path: Path) -> None:
