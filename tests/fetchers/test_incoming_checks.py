@@ -263,7 +263,7 @@ class TestReportedMistakes:
         assert (len(checked.offers), why(checked)) == (1, ["a copy of another row"])
 
     def test_e19_sizes_come_from_the_config_never_from_a_catalogs_default(self) -> None:
-        """llm-d-planner's model catalog, 2026-04-27: DeepSeek-R1 W4A16 as a 7B model of 4 GB; gpt-oss-120b of 240 GB."""
+        """llm-d-planner's model catalog, 2026-04-27: DeepSeek-R1 W4A16 as a model of 4 GB; gpt-oss-120b of 240 GB."""
         assert load_model("deepseek-ai/DeepSeek-R1-0528").weight_bytes("int4") > 330e9
         gpt_oss = load_model("openai/gpt-oss-120b")
         assert gpt_oss.weight_bytes() < 70e9

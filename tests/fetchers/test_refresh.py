@@ -70,6 +70,11 @@ def test_every_command_answers_with_the_new_prices(history: History, server: Ser
     assert set(aws[aws["source"] != "shop"]["seen_on"].dt.date) <= {START.date()}
 
 
+def on_demand_machines_of_aws(history: History) -> int:
+    frame = load_offers(START.date(), history=history).frame
+    return int(((frame["provider"] == "aws") & (frame["term"] == "on-demand")).sum())
+
+
 def test_a_collection_is_nobodys_whole_list(history: History, server: Server) -> None:
     # What a collection lacks may well be sold: it takes no other source's offers out of sight.
     class Collection(Shop):
@@ -77,13 +82,9 @@ def test_a_collection_is_nobodys_whole_list(history: History, server: Server) ->
 
     put(server, {"us-east-1": 44.0})
     ask(history, Collection(server.url))
-    with_it = load_offers(START.date(), history=history).frame
+    before = on_demand_machines_of_aws(history)
     ask(history, Shop(server.url, name="its-own"))
-    without = load_offers(START.date(), history=history).frame
-    machines = [
-        len(frame[(frame["provider"] == "aws") & (frame["term"] == "on-demand")]) for frame in (with_it, without)
-    ]
-    assert machines[0] > machines[1]
+    assert before > on_demand_machines_of_aws(history)
 
 
 def test_what_others_ask_is_what_new_offers_are_held_against(
@@ -356,6 +357,9 @@ def test_an_offer_listed_without_a_usable_price_is_neither_changed_nor_gone(
     second = look(history, server, 1)
     assert sum(second.set_aside.values()) == 1
     assert prices(history) == {"a": 50.0, "b": 61.0}
+    frame = history.prices_as_of()
+    seen_on = dict(zip(frame["region"], frame["seen_on"].dt.date, strict=True))
+    assert seen_on == {"a": START.date(), "b": (START + DAY).date()}  # its age shows
 
 
 def test_spot_above_on_demand_is_set_aside_until_the_user_says_otherwise(history: History, server: Server) -> None:
