@@ -14,7 +14,7 @@ from catalogs.history import History, open_history
 from catalogs.offers import load_offers
 from fetchers.errors import UnreachableError
 from fetchers.incoming_checks import MOVED, SECOND_LOOK_AFTER
-from fetchers.refresh import Refreshed, exit_code
+from fetchers.refresh import Refreshed, _Market, exit_code
 from tests.fetchers.server import Answer, Server, serve
 from tests.fetchers.shop import DAY, START, Shop, ask, listing, prices, put
 
@@ -36,7 +36,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 @pytest.fixture(autouse=True)
 def _no_other_prices(monkeypatch: pytest.MonkeyPatch) -> None:
     """What others ask is a test's own matter (and reading the bundled files takes time)."""
-    monkeypatch.setattr("fetchers.refresh._usual", dict)
+    monkeypatch.setattr("fetchers.refresh._market", _Market)
 
 
 def look(history: History, server: Server, when: int | timedelta = 0, **options: object) -> Refreshed:
@@ -85,6 +85,19 @@ def test_a_collection_is_nobodys_whole_list(history: History, server: Server) ->
     before = on_demand_machines_of_aws(history)
     ask(history, Shop(server.url, name="its-own"))
     assert before > on_demand_machines_of_aws(history)
+
+
+def test_a_first_look_with_a_fraction_of_what_is_known_is_no_whole_list(
+    history: History, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(server, {f"region-{number}": 50.0 for number in range(5)})
+    before = on_demand_machines_of_aws(history)
+    monkeypatch.setattr("fetchers.refresh._market", lambda: _Market(offers={("aws", "on-demand"): 21}))
+    look(history, server)
+    assert on_demand_machines_of_aws(history) == before + 5
+    monkeypatch.setattr("fetchers.refresh._market", lambda: _Market(offers={("aws", "on-demand"): 20}))
+    look(history, server, timedelta(hours=1))
+    assert on_demand_machines_of_aws(history) < before
 
 
 def test_what_others_ask_is_what_new_offers_are_held_against(
