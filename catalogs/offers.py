@@ -1,5 +1,7 @@
 """Offers: one node at one price from one provider, region and term, seen on one date.
 
+They come from the bundled snapshot and, where the user keeps one, from the price history (catalogs.history).
+
 The bundled snapshot is `data/prices/<source>/<date>.csv` (columns `offer_files.PRICE_COLUMNS`), with the rows that
 could not be used counted in `<date>.set_aside.csv`, and each source's citation in `data/prices/sources.toml`.
 """
@@ -10,10 +12,10 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +32,11 @@ from catalogs.offer_files import (
     with_node_facts,
 )
 from catalogs.providers import ProviderKind, load_providers
+from catalogs.user_data import user_has_history
+
+if TYPE_CHECKING:
+    from catalogs.history import History
+    from catalogs.history.reading import View
 
 __all__ = [
     "OFFER_COLUMNS",
@@ -161,9 +168,12 @@ def load_offers(
     *,
     folder: Path = PRICES_FOLDER,
     today: date | None = None,
+    history: History | None = None,
 ) -> OfferTable:
     """Return the offers known on a date: of every source its newest dated file that is not later.
 
+    The history's prices of that date join them: a complete look of a source replaces its bundled file unless that is
+    newer, and one that is the whole list of a provider's term replaces what others saw of it on earlier days.
     Where sources cover the same provider, region, machine and term, the row seen last stands; on a tie the source whose
     name sorts first. Rows seen over a year before the newest row in view are set aside. A row of the user's own files
     stands before any bundled one, and before one of a later file.
@@ -172,18 +182,24 @@ def load_offers(
         as_of: the day whose prices are wanted; None takes the newest.
         extra_files: CSV files of the user's own offers (provider kind "own" unless the file says otherwise).
         folder: where the dated files lie.
-        today: the day on which own offers without a date count as seen, and `as_of` of the result when none was asked.
+        today: the day on which own offers without a date count as seen, and `as_of` of the result when none was asked;
+            without `as_of` the history counts to its end, or to now.
+        history: None takes the user's own with the bundled files, where there is one; it is never made here.
 
     Raises:
-        CatalogError: no file is as old as `as_of`; says the first date there is.
+        CatalogError: no price is as old as `as_of`; says the first date there is.
+        HistoryError: the history cannot be read.
         DataFileError: a file has bad rows; every one is named with row, field and value.
     """
+    view = _history_view(history, folder, as_of or today)
     today = today or date.today()
-    looks = _newest_looks(folder, as_of)
+    looks = _newest_looks(folder, as_of, view)
     bundled = read_price_files([(look.source, look.path) for look in looks])
     set_aside = Counter[str]()
     for look in looks:
         set_aside.update(read_set_aside(look.set_aside_path))
+    if view is not None:
+        bundled = _with_history(bundled, view, set_aside)
     if bundled.empty:
         raise CatalogError(f"{folder} holds no offers.")
     fresh = bundled["seen_on"] >= bundled["seen_on"].max() - MAX_AGE
@@ -191,13 +207,16 @@ def load_offers(
     bundled = _last_seen(bundled[fresh])
     all_citations = load_citations(folder)
     citations = {look.source: all_citations[look.source] for look in looks}
+    if view is not None:
+        kept = set(view.frame["source"])
+        citations |= {name: all_citations.get(name, said) for name, said in view.citations.items() if name in kept}
     frame = with_node_facts(bundled)
     if extra_files:
         own, own_citations = _own_offers(extra_files, today)
         frame = pd.concat([own, frame], ignore_index=True).drop_duplicates(KEY)
         citations |= own_citations
-    kept = {reason: count for reason, count in sorted(set_aside.items()) if count}
-    return OfferTable(sorted_offers(frame), as_of or today, citations, kept)
+    left_out = {reason: count for reason, count in sorted(set_aside.items()) if count}
+    return OfferTable(sorted_offers(frame), as_of or today, citations, left_out)
 
 
 def discounted(table: OfferTable, discounts: Sequence[Discount]) -> OfferTable:
@@ -252,15 +271,42 @@ def _looks(folder: Path) -> list[_Look]:
     return looks
 
 
-def _newest_looks(folder: Path, as_of: date | None) -> list[_Look]:
+def _history_view(history: History | None, folder: Path, moment: date | None) -> View | None:
+    """Return what the history knows by the end of a day (None: by now); None where there is no history."""
+    if history is None:
+        if folder != PRICES_FOLDER or not user_has_history():
+            return None
+        from catalogs.history import open_history  # noqa: PLC0415  most users keep none
+
+        with open_history() as own:
+            return own.view(moment or datetime.now(UTC))
+    return history.view(moment or datetime.now(UTC))
+
+
+def _newest_looks(folder: Path, as_of: date | None, view: View | None) -> list[_Look]:
+    """Return each source's newest file by a day, but for those that a complete look in the history replaces."""
     looks = _looks(folder)
     newest: dict[str, _Look] = {}
     for look in looks:
         if as_of is None or look.day <= as_of:
             newest[look.source] = max(look, newest.get(look.source, look), key=lambda one: one.day)
-    if not newest:
-        raise CatalogError(f"No prices are as old as {as_of}: the first are of {min(look.day for look in looks)}.")
-    return list(newest.values())
+    if not newest and (view is None or view.frame.empty):
+        days = [look.day for look in looks] + ([view.first_day] if view and view.first_day else [])
+        raise CatalogError(f"No prices are as old as {as_of}: the first are of {min(days)}.")
+    replaced = {} if view is None else view.whole
+    return [look for look in newest.values() if look.source not in replaced or look.day > replaced[look.source]]
+
+
+def _with_history(bundled: pd.DataFrame, view: View, set_aside: Counter[str]) -> pd.DataFrame:
+    """Return bundled rows and the history's, without what a newer whole list of the same provider and term replaces."""
+    set_aside.update(view.set_aside)
+    both = pd.concat([view.frame, bundled], ignore_index=True) if len(bundled) else view.frame
+    replaced = pd.Series(False, index=both.index)
+    for source, day, provider, term in view.covers:
+        theirs = (both["provider"] == provider) & (both["term"] == term) & (both["source"] != source)
+        replaced |= theirs & (both["seen_on"] < pd.Timestamp(day))
+    set_aside["seen before the newest whole list of its provider"] += int(replaced.sum())
+    return both[~replaced]
 
 
 def _last_seen(frame: pd.DataFrame) -> pd.DataFrame:

@@ -18,11 +18,22 @@ _Check = Callable[[list[PlacedOffer]], tuple[list[PlacedOffer], Counter[str]]]
 
 def check_together(offers: Iterable[PlacedOffer]) -> tuple[list[PlacedOffer], Counter[str]]:
     """Return the offers of one look that pass every check, and how many did not, by reason."""
-    kept, reasons = list(offers), Counter[str]()
+    kept, set_aside = check_one_by_one(offers)
+    return kept, Counter(reason for _, reason in set_aside)
+
+
+def check_one_by_one(offers: Iterable[PlacedOffer]) -> tuple[list[PlacedOffer], list[tuple[PlacedOffer, str]]]:
+    """Return the offers of one look that pass every check, and each of the others with its reason."""
+    kept = list(offers)
+    set_aside: list[tuple[PlacedOffer, str]] = []
     for check in _CHECKS:
-        kept, failed = check(kept)
-        reasons += failed
-    return kept, reasons
+        before = kept
+        kept, failed = check(before)
+        passed = {id(offer) for offer in kept}
+        left = [offer for offer in before if id(offer) not in passed]
+        # Only copies fail a check for one of two reasons; which copy is which is of no use to anybody.
+        set_aside += zip(left, failed.elements(), strict=True)
+    return kept, set_aside
 
 
 def _without_duplicates(offers: list[PlacedOffer]) -> tuple[list[PlacedOffer], Counter[str]]:

@@ -241,3 +241,35 @@ def _number(text: str) -> float | None:
 
 def _region(text: str) -> str:
     return "global" if text in _NO_REGION else _AWS_REGIONS.get(text, text)
+
+
+def read_gpuhunt(text: str, provider: str, seen_on: date, source: str) -> list[RawRow]:
+    """Read a gpuhunt catalog: prices per instance, on-demand or spot; GPU memory is per GPU.
+
+    Args:
+        text: columns instance_name, location, price, gpu_count, gpu_name, gpu_memory, spot.
+        provider: whose catalog it is.
+        seen_on: the day the prices were seen (the file does not say).
+        source: short name of the data set.
+    """
+    rows = []
+    for entry in csv.DictReader(io.StringIO(text)):
+        count = _number(entry["gpu_count"])
+        if not count:
+            continue
+        rows.append(
+            RawRow(
+                source=source,
+                provider=provider,
+                region=entry["location"],
+                instance_type=entry["instance_name"],
+                spelling=entry["gpu_name"],
+                gpus=int(count) if count == int(count) else 0,
+                memory_gb=_number(entry["gpu_memory"]),
+                term="spot" if entry["spot"].strip().lower() == "true" else "on-demand",
+                price_usd=_number(entry["price"]),
+                per="node",
+                seen_on=seen_on,
+            )
+        )
+    return rows

@@ -50,6 +50,8 @@ class RawRow:
         community: on machines of private hosts that the provider passes on.
         max_nodes: how many such nodes were seen free; None when not stated.
         refused: why the source's reader already knows that this is no offer; "" otherwise.
+        currency: in which the source states the price; only USD is placed.
+        price_in_currency: the price per hour in that currency, where it is not USD; `price_usd` is None then.
     """
 
     source: str
@@ -68,6 +70,8 @@ class RawRow:
     community: bool = False
     max_nodes: float | None = None
     refused: str = ""
+    currency: str = "USD"
+    price_in_currency: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,8 @@ def _provider_of(row: RawRow) -> Provider:
 
 
 def _price_of(row: RawRow) -> float:
+    if row.currency != "USD":
+        raise _NotPlacedError(f"price in {row.currency[:10] or 'no currency'}, not in USD")
     if row.price_usd is None or math.isnan(row.price_usd):
         raise _NotPlacedError("price missing or not in USD")
     if not 0 < row.price_usd < math.inf:

@@ -55,6 +55,8 @@ from optimizer.commands import api as _api  # noqa: F401  registers itself
 from optimizer.commands import breakeven, budget, explain, pareto, schema, shock, solve_fleet
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
+from optimizer.commands.hub import with_models
+from optimizer.commands.prices import prices_app
 from optimizer.commands.whatif import whatif_app
 from optimizer.version import __version__
 
@@ -80,6 +82,7 @@ budget.register(whatif_app)
 pareto.register(app)
 breakeven.register(whatif_app)
 shock.register(whatif_app)
+app.add_typer(prices_app, name="prices")
 
 
 def _version(show: bool) -> None:
@@ -600,7 +603,7 @@ def main() -> None:
 
     gc.disable()  # a short process: looking for garbage among the imports costs more than it frees
     try:
-        app()
+        with_models(app)
     except (QuestionError, CatalogError) as error:
         _fail(str(error), EXIT_BAD_INPUT)
     except BrokenPipeError:

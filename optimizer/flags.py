@@ -245,6 +245,18 @@ class OffersFlags(Part):
     limit: Annotated[int, whole(0, 1_000_000)] = 50
 
 
+class PricesFlags(Part):
+    """What the commands of `shardwise prices` read."""
+
+    as_of: Day | None = None
+    since: Day | None = None
+    until: Day | None = None
+    before: Day | None = None
+    after: Day | None = None
+    date: Day | None = None
+    limit: Annotated[int, whole(0, 1_000_000)] = 50
+
+
 Flags = TypeVar("Flags", bound=Part)
 
 

@@ -6,19 +6,10 @@ import os
 import tempfile
 from pathlib import Path
 
+from catalogs.user_data import FOLDER_VARIABLE, user_data_folder
 from optimizer.errors import QuestionError
 
-FOLDER_VARIABLE = "SHARDWISE_DATA_DIR"
-
-
-def user_data_folder() -> Path:
-    """Return the folder of the user's own data: SHARDWISE_DATA_DIR, or the platform's; it need not exist."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser()
-    from platformdirs import user_data_path  # noqa: PLC0415  asked for only where the variable is not set
-
-    return user_data_path("shardwise", appauthor=False)
+__all__ = ["FOLDER_VARIABLE", "read_bounded", "user_data_folder", "write_whole"]
 
 
 def read_bounded(path: Path, most: int, expected: str) -> bytes:

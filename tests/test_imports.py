@@ -9,6 +9,7 @@ import pytest
 
 HEAVY = (
     "aiconfigurator_core",
+    "alembic",
     "numpy",
     "ortools",
     "pandas",

@@ -52,15 +52,15 @@ def _print_csv(listing: Listing) -> None:
     writer = csv_module.DictWriter(sys.stdout, fields, lineterminator="\n")
     writer.writeheader()
     for row in listing.rows:
-        writer.writerow({name: _safe(_flat(value)) for name, value in row.items()})
+        writer.writerow({name: safe_cell(_flat(value)) for name, value in row.items()})
 
 
 def _flat(value: Any) -> Any:
     return ";".join(f"{key}={item}" for key, item in value.items()) if isinstance(value, dict) else value
 
 
-def _safe(value: Any) -> Any:
-    """Keep a spreadsheet from reading a text as a formula."""
+def safe_cell(value: Any) -> Any:
+    """Keep a spreadsheet from reading a text as a formula: an apostrophe goes before what would begin one."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
@@ -71,7 +71,10 @@ def _print_text(listing: Listing, limit: int) -> None:
     all_rows = f" of {len(listing.rows):,}" if len(shown) < len(listing.rows) else ""
     notes = [f"{len(shown):,}{all_rows} {'row' if len(listing.rows) == 1 else 'rows'}.", listing.note]
     notes += [f"No room for: {', '.join(left_out)} (a wider terminal, --csv or --json)."] if left_out else []
-    said = textwrap.fill(" ".join(filter(None, notes)), width or 120, break_on_hyphens=False, break_long_words=False)
+    lines = " ".join(filter(None, notes)).split("\n")
+    said = "\n".join(
+        textwrap.fill(line, width or 120, break_on_hyphens=False, break_long_words=False) for line in lines
+    )
     sys.stdout.write(f"{table}\n\n{said}\n")
 
 

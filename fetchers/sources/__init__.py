@@ -1,0 +1,1 @@
+"""One file a source: `fetchers.source.sources()` finds them."""
