@@ -52,7 +52,7 @@ from optimizer.cli_options import (
     traffic,
 )
 from optimizer.commands import api as _api  # noqa: F401  registers itself
-from optimizer.commands import breakeven, budget, explain, pareto, shock, solve_fleet
+from optimizer.commands import breakeven, budget, explain, pareto, reoptimize, shock, solve_fleet
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.prices import prices_app
@@ -81,6 +81,7 @@ budget.register(whatif_app)
 pareto.register(app)
 breakeven.register(whatif_app)
 shock.register(whatif_app)
+reoptimize.register(app)
 app.add_typer(prices_app, name="prices")
 
 
