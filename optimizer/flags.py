@@ -179,6 +179,13 @@ class CalibrateFlags(Part):
 
 
 HOURS_PER_DAY = 24
+
+
+def whole_days(hours: float | None) -> int | None:
+    """Return an age of prices in days, as they are dated by day: hours are whole days, rounded down."""
+    return None if hours is None else int(hours // HOURS_PER_DAY)
+
+
 Seconds = Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)]
 
 
@@ -187,11 +194,6 @@ class RunFlags(Part):
 
     time_limit: Seconds = 20.0
     max_price_age: Hours | None = None
-
-    @property
-    def price_age_days(self) -> int | None:
-        """The oldest that a price may be, in days: prices are dated by day, so hours are whole days, rounded down."""
-        return None if self.max_price_age is None else int(self.max_price_age // HOURS_PER_DAY)
 
 
 class ApiFlags(Part):
@@ -263,8 +265,14 @@ class ReoptimizeFlags(RunFlags):
     @property
     def most_days(self) -> int | None:
         """The oldest that a price may be, in days; None where neither flag says so."""
-        given = [one for one in (self.max_price_age_days, self.price_age_days) if one is not None]
+        given = [one for one in (self.max_price_age_days, whole_days(self.max_price_age)) if one is not None]
         return min(given, default=None)
+
+
+class WatchFlags(Part):
+    """How `shardwise watch` runs."""
+
+    metrics_port: Annotated[int, whole(1, 65_535)] | None = None
 
 
 class OffersFlags(Part):

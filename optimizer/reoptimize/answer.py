@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Literal
 
+from pydantic import Field
+
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
 
@@ -50,7 +52,7 @@ class Figures(AnswerPart):
     usd_per_hour_then: float | None
     usd_per_hour_now: float | None
     committed_usd_per_hour: float = 0.0
-    breaks: dict[str, str] = {}
+    breaks: dict[str, str] = Field(default_factory=dict)
     best_summary: str | None
     best_usd_per_hour: float | None
     proved: bool

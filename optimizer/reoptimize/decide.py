@@ -8,6 +8,7 @@ be twice `min_saving` at the first. A plan that cannot run as it was saved needs
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from optimizer.choices import MICRO
 from optimizer.plan import HOURS_PER_MONTH
@@ -32,43 +33,59 @@ def decide(
         before: what is kept of the look before; None at the first.
         resolved: whether the plan was solved anew.
     """
-    was = None if before is None else before.verdict
-    common = {"file": file, "was": was, "resolved": resolved, "figures": figures}
-    now, best = figures.usd_per_hour_now, figures.best_usd_per_hour
-    if best is None:
-        why = f"nothing keeps every rule at these prices{_rules_of(figures)}"
-        if not figures.proved:
-            why = "the solver found no answer within its time limit"
-            return PlanVerdict(verdict="failed", why=why, **common), None
-        return PlanVerdict(verdict="infeasible", why=why, **common), None
-    instead = f"{figures.best_summary} at ${best:,.2f}/hour"
+    common: dict[str, Any] = {
+        "file": file,
+        "was": None if before is None else before.verdict,
+        "resolved": resolved,
+        "figures": figures,
+    }
+    if figures.best_usd_per_hour is None:
+        return _without_answer(figures, common), None
+    if figures.usd_per_hour_then is None or figures.usd_per_hour_now is None or figures.breaks:
+        return _has_to_move(figures, rules, common), None
+    return _may_move(figures, rules, moment, before, common)
+
+
+def _without_answer(figures: Figures, common: dict[str, Any]) -> PlanVerdict:
+    if not figures.proved:
+        return PlanVerdict(verdict="failed", why="the solver found no answer within its time limit", **common)
+    said = f": {', '.join(figures.conflict)}" if figures.conflict else ""
+    return PlanVerdict(verdict="infeasible", why=f"nothing keeps every rule at these prices{said}", **common)
+
+
+def _has_to_move(figures: Figures, rules: Rules, common: dict[str, Any]) -> PlanVerdict:
+    instead = _instead(figures)
     if figures.usd_per_hour_then is None:
         why = f"the saved plan had no answer; there is one now: {instead}"
-        return PlanVerdict(verdict="switch", why=why, **common), None
-    saving = None if now is None else round((now - best) * MICRO) / MICRO
-    if saving is None or figures.breaks:
-        broken = "; ".join(f"{rule}: {said}" for rule, said in figures.breaks.items())
-        money = _money(saving, now, rules)
-        return PlanVerdict(verdict="invalid", why=f"{broken}; best now: {instead}", **money, **common), None
-    money = _money(max(saving, 0.0), now, rules)
-    if saving <= 0:
-        return PlanVerdict(verdict="keep", why="nothing is cheaper", **money, **common), None
-    said = f"{instead} saves {_share_words(money['saving_share'])}"
-    if money["saving_share"] < rules.min_saving:
-        why = f"{said}, less than {_share_words(rules.min_saving)}"
-        return PlanVerdict(verdict="keep", why=why, **money, **common), None
-    if money["payback_hours"] > rules.horizon_hours:
-        back, most = hours_words(money["payback_hours"]), hours_words(rules.horizon_hours)
-        why = f"{said}, and earns ${rules.switch_cost_usd:,.0f} back in {back} only, not in {most}"
-        return PlanVerdict(verdict="keep", why=why, **money, **common), None
+        return PlanVerdict(verdict="switch", why=why, **common)
+    broken = "; ".join(f"{rule}: {said}" for rule, said in figures.breaks.items())
+    why = f"{broken}; best now: {instead}"
+    return PlanVerdict(verdict="invalid", why=why, **_money(figures, rules), **common)
+
+
+def _may_move(
+    figures: Figures, rules: Rules, moment: datetime, before: Kept | None, common: dict[str, Any]
+) -> tuple[PlanVerdict, datetime | None]:
+    common |= (money := _money(figures, rules))
+    share, payback = money["saving_share"] or 0.0, money["payback_hours"]
+    if payback is None:
+        return PlanVerdict(verdict="keep", why="nothing is cheaper", **common), None
+    said = f"{_instead(figures)} saves {_share_words(share)}"
+    if share < rules.min_saving:
+        return PlanVerdict(verdict="keep", why=f"{said}, less than {_share_words(rules.min_saving)}", **common), None
+    earned = f"and earns ${rules.switch_cost_usd:,.0f} back in {hours_words(payback)}"
+    if payback > rules.horizon_hours:
+        why = f"{said}, {earned} only, not in {hours_words(rules.horizon_hours)}"
+        return PlanVerdict(verdict="keep", why=why, **common), None
     since = _since(before, moment)
-    enough = rules.at_once or money["saving_share"] >= AT_ONCE_TIMES * rules.min_saving
-    if enough or moment - since >= LOOKS_APART:
-        back = hours_words(money["payback_hours"])
-        why = f"{said}, and earns ${rules.switch_cost_usd:,.0f} back in {back}"
-        return PlanVerdict(verdict="switch", why=why, **money, **common), since
+    if rules.at_once or share >= AT_ONCE_TIMES * rules.min_saving or moment - since >= LOOKS_APART:
+        return PlanVerdict(verdict="switch", why=f"{said}, {earned}", **common), since
     why = f"{said}: worth it if the next look, an hour or more from now, finds it too"
-    return PlanVerdict(verdict="keep", waiting=True, why=why, **money, **common), since
+    return PlanVerdict(verdict="keep", waiting=True, why=why, **common), since
+
+
+def _instead(figures: Figures) -> str:
+    return f"{figures.best_summary} at ${figures.best_usd_per_hour:,.2f}/hour"
 
 
 def _since(before: Kept | None, moment: datetime) -> datetime:
@@ -78,9 +95,14 @@ def _since(before: Kept | None, moment: datetime) -> datetime:
     return before.worth_since
 
 
-def _money(saving: float | None, now: float | None, rules: Rules) -> dict[str, float | None]:
-    if saving is None or now is None:
-        return {}
+def _money(figures: Figures, rules: Rules) -> dict[str, float | None]:
+    """Return what moving saves; what moving costs more where a plan has to move."""
+    now, best = figures.usd_per_hour_now, figures.best_usd_per_hour
+    if now is None or best is None:
+        return {"saving_share": None, "payback_hours": None}
+    saving = round((now - best) * MICRO) / MICRO
+    if not figures.breaks:
+        saving = max(saving, 0.0)
     return {
         "saving_usd_per_hour": saving,
         "saving_usd_per_month": saving * HOURS_PER_MONTH,
@@ -89,12 +111,8 @@ def _money(saving: float | None, now: float | None, rules: Rules) -> dict[str, f
     }
 
 
-def _rules_of(figures: Figures) -> str:
-    return f": {', '.join(figures.conflict)}" if figures.conflict else ""
-
-
-def _share_words(share: float | None) -> str:
-    return f"{100 * (share or 0.0):.3g}%"
+def _share_words(share: float) -> str:
+    return f"{100 * share:.3g}%"
 
 
 def hours_words(hours: float) -> str:

@@ -54,9 +54,8 @@ def find_plans(paths: Sequence[Path]) -> list[Path]:
         else:
             raise QuestionError(f"{path}: there is no such file or folder; expected plans that `solve --json` printed")
     if not found:
-        raise QuestionError(
-            f"{', '.join(map(str, paths))}: holds no plans; save one with `shardwise solve SCENARIO.yaml --json > PLAN.json`"
-        )
+        where, how = ", ".join(map(str, paths)), "shardwise solve SCENARIO.yaml --json > PLAN.json"
+        raise QuestionError(f"{where}: holds no plans; save one with `{how}`")
     if len(found) > MOST_PLANS:
         raise QuestionError(f"{len(found):,} plans; expected at most {MOST_PLANS:,}")
     return list(found)

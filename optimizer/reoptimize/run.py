@@ -33,6 +33,7 @@ def reoptimize(
     announce: Announce | None = None,
     load: Load = load_offers,
     now: datetime | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Reoptimization:
     """Look at saved plans at the prices of a day.
 
@@ -47,6 +48,7 @@ def reoptimize(
         announce: sends a changed verdict out; returns what went wrong, or "".
         load: gives the offers of a day (None: the newest) with files of the user's own.
         now: the moment of the look; the real one when not given. With `as_of` it is the start of that day.
+        stop: asked before each plan; plans after it says so are left out.
 
     Raises:
         QuestionError: there are no plans.
@@ -65,6 +67,8 @@ def reoptimize(
         warnings += [damaged] if damaged else []
         kept = dict(state.plans)
         for path in files:
+            if stop():
+                break
             before = kept.get(path.name)
             verdict, after = _one(path, catalogs, rules, today, moment, before, settings, max_age_days)
             found[path] = verdict

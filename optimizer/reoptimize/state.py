@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from optimizer.errors import QuestionError
 from optimizer.plan import AnswerPart
@@ -43,7 +43,7 @@ class State(AnswerPart):
     """The plans of one folder, by file name."""
 
     schema_version: Literal["1"] = "1"
-    plans: dict[str, Kept] = {}
+    plans: dict[str, Kept] = Field(default_factory=dict)
 
 
 def read_state(folder: Path) -> tuple[State, str]:

@@ -18,9 +18,9 @@ def print_reoptimization(found: Reoptimization) -> None:
     """Print verdicts as a table, then what there is to do about each plan that should not be kept."""
     console = make_console()
     console.print(_title(found), style="bold")
-    for one in found.sources:
-        if one.status not in ("fresh", "unchanged"):
-            bullet_line(console, f"source {one.name} {one.status}: {one.message}")
+    for source in found.sources:
+        if source.status not in ("fresh", "unchanged"):
+            bullet_line(console, f"source {source.name} {source.status}: {source.message}")
     table = make_table((COLUMNS[0], "left"), (COLUMNS[1], "left"), *((name, "right") for name in COLUMNS[2:]))
     for name, verdict in zip(_names(found), found.plans, strict=True):
         table.add_row(name, *_cells(verdict))
