@@ -213,9 +213,9 @@ def solve(
     json: Json = False,
 ) -> None:
     """Find the cheapest layout that works, with its proof and its reasons."""
-    others = ("question", "capacity", "slices", "one_kind", "explain", "time_limit", "no_calibration", "json")
-    others += ("max_price_age",)
-    flags = {name: value for name, value in locals().items() if name not in (*others, "others")}
+    others = {"question", "capacity", "slices", "one_kind", "explain", "time_limit", "no_calibration", "json"}
+    others |= {"max_price_age"}
+    flags = {name: value for name, value in locals().items() if name not in {*others, "others"}}
     from optimizer.commands.price_age import fresh  # noqa: PLC0415
     from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.flags import RunFlags, read_flags, read_fleet_question, read_question  # noqa: PLC0415

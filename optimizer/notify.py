@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,22 +40,28 @@ def announcer(given: Sequence[str] | None) -> Callable[[PlanVerdict], str] | Non
     urls = list(given or os.environ.get(VARIABLE, "").split())
     if not urls:
         return None
-    try:
-        import apprise  # noqa: PLC0415
-    except ImportError:
-        raise QuestionError(INSTALL) from None
-    # Its log repeats URLs and answers of servers.
-    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
-    services = [(url, apprise.Apprise()) for url in urls]
-    for url, service in services:
-        if not service.add(url):
-            raise QuestionError(f"--notify {hidden(url)}: is no URL that Apprise knows; see https://appriseit.com")
+    services = [(url, _service(url)) for url in urls]
 
     def announce(verdict: PlanVerdict) -> str:
         failed = [hidden(url) for url, service in services if not _sent(service, verdict)]
         return f"{', '.join(failed)}: could not be notified of {verdict.file}" if failed else ""
 
     return announce
+
+
+def _service(url: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it loads modules that newer Pythons leave out, where they are still there
+        try:
+            import apprise  # noqa: PLC0415  an extra
+        except ImportError:
+            raise QuestionError(INSTALL) from None
+        # Its log repeats URLs and answers of servers.
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+        service = apprise.Apprise()
+        if not service.add(url):
+            raise QuestionError(f"--notify {hidden(url)}: is no URL that Apprise knows; see https://appriseit.com")
+        return service
 
 
 def _sent(service: Any, verdict: PlanVerdict) -> bool:

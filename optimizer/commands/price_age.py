@@ -6,8 +6,8 @@ from datetime import date
 from typing import TypeVar
 
 from optimizer.errors import QuestionError
-from optimizer.fleet.question import FleetScenario
 from optimizer.flags import whole_days
+from optimizer.fleet.question import FleetScenario
 from optimizer.scenario import Limits, Scenario, Workload
 
 Question = TypeVar("Question", Scenario, FleetScenario)
