@@ -52,7 +52,7 @@ from optimizer.cli_options import (
     traffic,
 )
 from optimizer.commands import api as _api  # noqa: F401  registers itself
-from optimizer.commands import breakeven, budget, explain, pareto, schema, shock, solve_fleet
+from optimizer.commands import breakeven, budget, explain, pareto, reoptimize, schema, shock, solve_fleet, watch
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.hub import with_models
@@ -82,6 +82,8 @@ budget.register(whatif_app)
 pareto.register(app)
 breakeven.register(whatif_app)
 shock.register(whatif_app)
+reoptimize.register(app)
+watch.register(app)
 app.add_typer(prices_app, name="prices")
 
 
@@ -188,6 +190,10 @@ def solve(
     max_price_age_days: Annotated[
         Text, option("--max-price-age-days", help="Refuse prices older than this.", metavar="N", panel=PRICES)
     ] = None,
+    max_price_age: Annotated[
+        Text,
+        option("--max-price-age", help="Answer from no older prices, as in 24h or 7d.", metavar="TIME", panel=PRICES),
+    ] = None,
     discount: Annotated[
         Texts,
         option("--discount", help="Your own discount, as in aws=20.", metavar="[NAME=]PERCENT", panel=PRICES),
@@ -208,16 +214,18 @@ def solve(
     json: Json = False,
 ) -> None:
     """Find the cheapest layout that works, with its proof and its reasons."""
-    others = ("question", "capacity", "slices", "one_kind", "explain", "time_limit", "no_calibration", "json")
-    flags = {name: value for name, value in locals().items() if name not in (*others, "others")}
+    others = {"question", "capacity", "slices", "one_kind", "explain", "time_limit", "no_calibration", "json"}
+    others |= {"max_price_age"}
+    flags = {name: value for name, value in locals().items() if name not in {*others, "others"}}
+    from optimizer.commands.price_age import fresh  # noqa: PLC0415
     from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.flags import RunFlags, read_flags, read_fleet_question, read_question  # noqa: PLC0415
 
-    run = read_flags(RunFlags, {"time_limit": time_limit})
+    run = read_flags(RunFlags, {"time_limit": time_limit, "max_price_age": max_price_age})
     if capacity is not None:
         from optimizer.commands.solve_capacity import solve_capacity_file  # noqa: PLC0415
 
-        besides = {"question": question, "explain": explain} | flags
+        besides = {"question": question, "explain": explain, "max_price_age": max_price_age} | flags
         code = solve_capacity_file(
             capacity, slices=slices, one_kind=one_kind, time_limit_s=run.time_limit, json=json, others=besides
         )
@@ -228,8 +236,9 @@ def solve(
         raise QuestionError("solve: give a scenario file or a model, or --capacity FILE.json")
     fleet = read_fleet_question(question, flags)
     if fleet is not None:
+        fleet = fresh(fleet, run.max_price_age)
         solve_fleet.run(fleet, time_limit_s=run.time_limit, explain=explain, json=json)
-    scenario = read_question(question, flags)
+    scenario = fresh(read_question(question, flags), run.max_price_age)
     from optimizer.programs.layout import Settings  # noqa: PLC0415
     from optimizer.solve import solve as solve_scenario  # noqa: PLC0415
 

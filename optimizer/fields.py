@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
@@ -103,6 +104,31 @@ Variation = Annotated[float, number("a number from 0 to 4", lambda x: 0 <= x <= 
 Dispersion = Annotated[float, number("a number from 0 to 100", lambda x: 0 <= x <= 100)]
 # A price that a discount brings to nothing would win every comparison.
 Percent = Annotated[float, number("a percentage above 0 and at most 99", lambda x: 0 < x <= 99)]
+
+
+_HOURS_OF = {"m": 1 / 60, "h": 1.0, "d": 24.0, "w": 168.0}
+_DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)\s*([mhdw])")
+
+
+def _as_hours(value: Any) -> float:
+    """Return the hours of "90m", "24h", "7d" or "2w"."""
+    found = _DURATION.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+    if found is None or not 0 <= (hours := float(found[1]) * _HOURS_OF[found[2]]) <= 876_000:
+        raise ValueError("expected a duration such as 90m, 24h, 7d or 2w, at most 100 years")
+    return hours
+
+
+def _as_percentage(value: Any) -> float:
+    """Return the share that "5%" or 0.05 says."""
+    text = str(value).strip()
+    share = _read_number(text.removesuffix("%").strip())
+    if share is None or isinstance(value, bool) or not 0 <= (share := share / (100 if text.endswith("%") else 1)) <= 1:
+        raise ValueError("expected a percentage or share such as 5% or 0.05")
+    return float(share)
+
+
+Hours = Annotated[float, BeforeValidator(_as_hours)]
+Percentage = Annotated[float, BeforeValidator(_as_percentage)]
 
 
 def _as_engine(value: Any) -> str:

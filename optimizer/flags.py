@@ -14,11 +14,14 @@ from optimizer.errors import QuestionError, ScenarioError
 from optimizer.fields import (
     Count,
     Day,
+    Days,
     Dollars,
     EngineName,
+    Hours,
     Name,
     ParallelSize,
     Part,
+    Percentage,
     PositiveRate,
     PositiveShare,
     Share,
@@ -175,10 +178,22 @@ class CalibrateFlags(Part):
     force: bool = False
 
 
+HOURS_PER_DAY = 24
+
+
+def whole_days(hours: float | None) -> int | None:
+    """Return an age of prices in days, as they are dated by day: hours are whole days, rounded down."""
+    return None if hours is None else int(hours // HOURS_PER_DAY)
+
+
+Seconds = Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)]
+
+
 class RunFlags(Part):
     """How `shardwise solve` runs."""
 
-    time_limit: Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)] = 20.0
+    time_limit: Seconds = 20.0
+    max_price_age: Hours | None = None
 
 
 class ApiFlags(Part):
@@ -236,6 +251,28 @@ def performance_asked(performance: str | None, table: Path | None) -> SpeedSourc
 def environment_performance() -> str | None:
     """Return what SHARDWISE_PERFORMANCE says; None where it is not set, or empty."""
     return os.environ.get(PERFORMANCE_VARIABLE) or None
+
+
+class ReoptimizeFlags(RunFlags):
+    """How `shardwise reoptimize` and `shardwise watch` weigh a switch."""
+
+    switch_cost_usd: Annotated[float, number("dollars from 0 to 1,000,000,000", lambda x: 0 <= x <= 1e9)] = 200.0
+    min_saving: Percentage = 0.05
+    horizon: Hours = 720.0
+    as_of: Day | None = None
+    max_price_age_days: Days | None = None
+
+    @property
+    def most_days(self) -> int | None:
+        """The oldest that a price may be, in days; None where neither flag says so."""
+        given = [one for one in (self.max_price_age_days, whole_days(self.max_price_age)) if one is not None]
+        return min(given, default=None)
+
+
+class WatchFlags(Part):
+    """How `shardwise watch` runs."""
+
+    metrics_port: Annotated[int, whole(1, 65_535)] | None = None
 
 
 class OffersFlags(Part):
