@@ -37,7 +37,7 @@ class Figures(AnswerPart):
         summary: the saved plan in one line; question: what it answers.
         usd_per_hour_then: what the saved plan cost when it was saved; null where it had no layout.
         usd_per_hour_now: what it costs at the prices of the day; null where one of its offers is gone.
-        committed_usd_per_hour: the part of `usd_per_hour_now` that is paid whatever runs, where it was signed or bought.
+        committed_usd_per_hour: the part of `usd_per_hour_now` that is paid whatever runs, as signed or bought.
         breaks: rules of the question that the saved plan breaks at the prices of the day, with their numbers; "offer"
             where an offer of it is no longer listed.
         best_summary, best_usd_per_hour: the best answer at the prices of the day; null where nothing is feasible.
