@@ -11,7 +11,7 @@ from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_money import fleet_cost, is_proved
 from optimizer.programs.fleet_narrow import cheapest_of_many, is_large
 from optimizer.programs.fleet_packing import pack
-from optimizer.programs.fleet_rates import Dealt, class_rates, dealt, fewest_replicas, spread
+from optimizer.programs.fleet_rates import Dealt, TooSmallError, class_rates, dealt, fewest_replicas, spread
 from optimizer.programs.fleet_solve import Solved, solve_fleet
 from optimizer.programs.fleet_survive import deal_after, failures_of, possible_losses
 from optimizer.programs.fleet_table import FleetTable, read_instance
@@ -19,6 +19,7 @@ from optimizer.programs.layout import Settings
 from optimizer.programs.mathopt_outcome import Deadline, run_highs
 
 SPARE_SECONDS = 2.0
+TIGHTER = 1 + 2e-6
 SCALE_GAP = 1e-6  # relative: a scale this near to its bound is the largest
 
 
@@ -45,14 +46,34 @@ def cheapest_fleet(instance: FleetInstance, settings: Settings | None = None) ->
 def _as_it_stands(instance: FleetInstance, chosen: Settings, start: FleetAnswer | None = None) -> FleetAnswer:
     """Find the cheapest fleet with every kind of the instance in the model, beginning from one that is known."""
     clock, table = Deadline(chosen.time_limit_s), read_instance(instance)
-    solved = solve_fleet(table, chosen, clock, aim="cost", start=start)
-    bound = None if solved.bound is None else float(solved.fleet.bound_micro_usd(solved.bound))
+    try:
+        return _cheapest(table, table, chosen, clock, None, start)
+    except TooSmallError as error:
+        # The solver keeps rows to a millionth: a little more demand gives a fleet that is large enough for all of it.
+        return _cheapest(table, read_instance(_scaled(instance, TIGHTER)), chosen, clock, error.bound, None)
+
+
+def _cheapest(
+    table: FleetTable,
+    asked: FleetTable,
+    settings: Settings,
+    clock: Deadline,
+    proved: float | None,
+    start: FleetAnswer | None,
+) -> FleetAnswer:
+    """Solve for the demand of `asked` and answer for that of `table`, with the bound that is proved for it."""
+    solved = solve_fleet(asked, settings, clock, aim="cost", start=start)
+    bound = solved.bound if proved is None else proved
     if solved.counts is None:
         return FleetAnswer(solved.status, clock.seconds, bound_micro_usd=bound)
     counts = solved.counts
-    if solved.status != "optimal" and instance.survive == "nothing" and not instance.whole_classes:
-        counts = _without_spare_nodes(table, counts, chosen)
-    return answer_of(table, counts, bound, clock)
+    try:
+        if solved.status != "optimal" and table.instance.survive == "nothing" and not table.instance.whole_classes:
+            counts = _without_spare_nodes(table, counts, settings)
+        return answer_of(table, counts, bound, clock)
+    except TooSmallError as error:
+        error.bound = bound
+        raise
 
 
 def _without_spare_nodes(table: FleetTable, counts: Counts, settings: Settings) -> Counts:
@@ -201,7 +222,7 @@ def deal(table: FleetTable, counts: Counts, period: int) -> tuple[dict[int, int]
     """Return the replicas that are needed in a period, and the exact shares that they serve.
 
     Raises:
-        RuntimeError: the solver's fleet cannot carry the demand exactly.
+        TooSmallError: the solver's fleet cannot carry the demand exactly.
     """
     here = {kind: count for (kind, t), count in counts.replicas.items() if t == period}
     if table.instance.whole_classes:
@@ -213,9 +234,9 @@ def deal(table: FleetTable, counts: Counts, period: int) -> tuple[dict[int, int]
         }
         found: Dealt | None = dealt(table, period, whole, here)
     else:
-        if table.instance.survive == "nothing":
+        if table.instance.survive == "nothing" and not counts.settled:
             here = fewest_replicas(table, period, here)
         found = spread(table, period, here)
     if found is None or not found.fits:
-        raise RuntimeError("the solver's fleet is too small for the demand")
+        raise TooSmallError("the solver's fleet is too small for the demand")
     return here, found

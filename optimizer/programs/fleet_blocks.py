@@ -30,6 +30,8 @@ ASKED_AT_ONCE = 40
 FIRST_KINDS = 16
 PRICE_GAP, MOST_PRICE_S = 1e-5, 3.0
 COVER_GAP = 1e-4
+TURNS, STEP, OVERFULL, HEAVY = 60, 3.0, 1e-7, 1e18
+FIRST_STEP, LONGER_STEP = 0.01, 1.6  # of the bound, in the search for a cheapest set
 SLACK = 1e-9
 
 
@@ -96,14 +98,67 @@ class Block:
         return floors
 
     def price(self, prices: Floats, time_limit_s: float) -> Priced | None:
-        """Return the cheapest set at these prices of a replica; None where the solver found none in time.
-
-        First of the kinds that look best; what they cost rules most of the others out.
-        """
+        """Return the cheapest set at these prices of a replica; None where none was found in time."""
         if self.loads.shape[1] == 1:
             replicas = cheapest_cover(prices, 1 / self.loads[:, 0])
             self.add_cut(prices)
             return Priced(float(prices @ replicas) * (1 - COVER_GAP), replicas)
+        clock = Deadline(time_limit_s)
+        try:
+            replicas = self._cheapest(prices, clock)
+        except TooManyError:
+            return self._price_by_program(prices, clock.left_s)
+        self._learn(prices, replicas)
+        return Priced(float(prices @ replicas) * (1 - SLACK), replicas)
+
+    def cheapest(self, prices: Floats, clock: Deadline) -> Counts | None:
+        """Return a set that no other is cheaper than; None where it was not found in time."""
+        try:
+            return self._cheapest(prices, clock)
+        except TooManyError:
+            return None
+
+    def _cheapest(self, prices: Floats, clock: Deadline) -> Counts:
+        """Return a cheapest set: of all that keep the cuts within a cost, the cheapest that carries the demand.
+
+        The cost grows from what the cuts say on their own, and by ever longer steps.
+
+        Raises:
+            TooManyError: there are too many sets to look at, or the time is over.
+        """
+        self.add_cut(prices)
+        step = FIRST_STEP
+        least = self._least_cost(prices)
+        while True:
+            parts = self._all_within(prices, least * (1 + step), clock)
+            alive = np.ones(len(parts), dtype=bool)
+            for index in np.argsort(parts @ prices, kind="stable"):
+                if not alive[index]:
+                    continue
+                known = len(self._cuts)
+                if self.carries(parts[index]):
+                    return np.array(parts[index])
+                if clock.passed:
+                    raise TooManyError
+                alive[index] = False
+                for cut in self._cuts[known:]:
+                    alive &= parts @ cut >= 1 - SLACK
+            step *= LONGER_STEP
+
+    def _all_within(self, prices: Floats, limit: float, clock: Deadline) -> Counts:
+        """List what keeps the cuts within a cost; where that is too much, look for more cuts once."""
+        try:
+            return self._candidates(prices, limit, clock)
+        except TooManyError:
+            self._sample(prices, limit, clock)
+            return self._candidates(prices, limit, clock)
+
+    def _least_cost(self, prices: Floats) -> float:
+        """Return what no set costs less than, by the best single cut."""
+        return max(1 / float((cut / prices).max()) for cut in self._cuts)
+
+    def _price_by_program(self, prices: Floats, time_limit_s: float) -> Priced | None:
+        """Solve a mixed-integer program, first of the kinds that look best: they rule most of the others out."""
         floors = self.floors(prices)
         order = np.argsort(floors, kind="stable")
         most = min(FIRST_KINDS, len(order))
@@ -188,6 +243,18 @@ class Block:
         if unserved.size:
             self._cuts.append(np.isfinite(self.loads[:, unserved[0]]).astype(float))
             return False
+        found = weigh(self.loads[there], replicas[there].astype(float))
+        if found is not None and found.worth is None:
+            return True
+        worth = found.worth if found is not None else self._dual_worth(there, replicas)
+        if worth is None:
+            return True
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.add_cut(np.where(np.isinf(self.loads), 0.0, worth[None, :] / self.loads).max(axis=1))
+        return False
+
+    def _dual_worth(self, there: Counts, replicas: Counts) -> Floats | None:
+        """Solve the linear program; None where the replicas carry the demand, else what each class is worth."""
         model = mathopt.Model()
         fullest = model.add_variable(lb=0.0)
         served: list[list[mathopt.Variable]] = [[] for _ in range(self.loads.shape[1])]
@@ -202,11 +269,8 @@ class Block:
         model.minimize(fullest)
         solved = run_lp(model)
         if solved.objective <= 1 + ROUNDING:
-            return True
-        worth = np.array([solved.duals[row] for row in rows]).clip(0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.add_cut(np.where(np.isinf(self.loads), 0.0, worth[None, :] / self.loads).max(axis=1))
-        return False
+            return None
+        return np.array([solved.duals[row] for row in rows]).clip(0)
 
     def within(self, prices: Floats, limit: float, clock: Deadline) -> list[Counts]:
         """Return sets of replicas of which every one that carries the demand at a cost of at most `limit` has one.
@@ -217,9 +281,8 @@ class Block:
         Raises:
             TooManyError: there are too many.
         """
-        self._sample(prices, limit, clock)
         while True:
-            parts = self._least(self._candidates(prices, limit, clock))
+            parts = self._least(self._all_within(prices, limit, clock))
             cheapest = np.argsort(parts @ prices, kind="stable")[:ASKED_AT_ONCE]
             known = len(self._cuts)
             for index in cheapest:
@@ -304,6 +367,43 @@ class Block:
                 some_of = rng.choice(len(parts), SAMPLED, replace=False)
                 parts, cost, cover = parts[some_of], cost[some_of], cover[some_of]
         return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """That replicas carry the demand (no worth), or what each class is worth where they cannot."""
+
+    worth: Floats | None
+
+
+def weigh(loads: Floats, replicas: Floats) -> Weighed | None:
+    """Say by multiplicative weights whether replicas carry the demand; None where that is too close to call.
+
+    Kinds get weights, each class goes where it weighs least, and what is overfull gets heavier. The least weights add
+    up to more than the replicas weigh only if the replicas are too few; on average over the rounds no kind is overfull
+    only if they are enough. Either is a proof.
+    """
+    heavy = np.where(np.isinf(loads), HEAVY, loads)
+    classes = np.arange(loads.shape[1])
+    weights = np.full(len(replicas), 1 / len(replicas))
+    used, rounds, most = np.zeros(len(replicas)), 0.0, 1 + OVERFULL
+    best: Floats | None = None
+    for turn in range(TURNS):
+        cost = heavy * (weights / replicas)[:, None]
+        chosen = cost.argmin(axis=0)
+        least = cost[chosen, classes]
+        full = np.bincount(chosen, weights=heavy[chosen, classes], minlength=len(replicas)) / replicas
+        if least.sum() > most:
+            most, best = float(least.sum()), least
+        elif best is not None:
+            return Weighed(best)
+        used, rounds = used + (turn + 1) * full, rounds + turn + 1
+        if (used <= rounds).all():
+            return Weighed(None)
+        over = (full - 1).clip(-3, 3)
+        weights = weights * np.exp(STEP / math.sqrt(turn + 1) * over / max(1.0, float(np.abs(over).max())))
+        weights /= weights.sum()
+    return None if best is None else Weighed(best)
 
 
 def cheapest_cover(prices: Floats, parts: Floats) -> Counts:

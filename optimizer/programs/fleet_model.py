@@ -533,7 +533,12 @@ class FleetModel:
 
 
 class Counts:
-    """The whole numbers of a fleet, and the shares as the solver had them."""
+    """The whole numbers of a fleet, and the shares as the solver had them.
+
+    Attributes:
+        nodes, replicas, shares, filled: as the model's, with values.
+        settled: whether every replica is needed.
+    """
 
     def __init__(
         self,
@@ -541,8 +546,11 @@ class Counts:
         replicas: dict[tuple[int, int], int],
         shares: dict[tuple[int, int, int], float],
         filled: dict[tuple[int, int], list[tuple[dict[int, int], int]]],
+        *,
+        settled: bool = False,
     ):
         self.nodes, self.replicas, self.shares, self.filled = nodes, replicas, shares, filled
+        self.settled = settled
 
     def site_nodes(self, site: int, period: int) -> int:
         """Nodes of a site that are paid for in a period."""

@@ -19,6 +19,16 @@ Shares = dict[tuple[int, int], float]  # (kind, bundle) -> share of the bundle
 LP_SECONDS = 60.0
 
 
+class TooSmallError(RuntimeError):
+    """A fleet that the solver found within its tolerance cannot carry the demand to nine digits.
+
+    Attributes:
+        bound: what was proved of the cost all the same.
+    """
+
+    bound: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Dealt:
     """Demand of a period shared out over replicas.

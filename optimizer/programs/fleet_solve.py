@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from optimizer.programs.fleet_apart import apart, solve_apart
 from optimizer.programs.fleet_columns import ColumnSearch, Found, worth_separating
 from optimizer.programs.fleet_instance import FleetAnswer, Survive
 from optimizer.programs.fleet_model import Counts, FleetModel
+from optimizer.programs.fleet_money import fleet_cost
 from optimizer.programs.fleet_survive import SurvivingModel, node_contents, violated
 from optimizer.programs.fleet_table import FleetTable
 from optimizer.programs.layout import Settings
@@ -26,15 +28,13 @@ class Solved:
 
     Attributes:
         counts: the whole numbers of the best fleet; None without one.
-        bound, objective: of `fleet`: no fleet is better than the bound; None where nothing is proved, or found.
+        bound: no fleet is better: micro-dollars over the cycle, or a part of the demand; None where nothing is proved.
         scale: the part of the demand that is served.
     """
 
     status: Status
-    fleet: FleetModel
     counts: Counts | None
     bound: float | None
-    objective: float | None = None
     scale: float = 1.0
 
 
@@ -63,6 +63,12 @@ def solve_fleet(
         QuestionError: too many ways to share a node.
     """
     left_out = frozenset(without)
+    alone = aim == "cost" and replicas is None and not left_out
+    if alone and apart(table):
+        counts = solve_apart(table, clock)
+        if counts is not None:
+            cost = float(fleet_cost(table.instance, counts.nodes))
+            return Solved("optimal", counts, cost)
     # Where no demand has to be served, none has to be served after a loss.
     surviving = "nothing" if left_out & {"survive", "traffic"} else table.instance.survive
     contents = {site: node_contents(table, site) for site in table.kinds_at} if surviving == "node" else None
@@ -80,10 +86,26 @@ def solve_fleet(
     elif aim == "scale":
         fleet.model.maximize(fleet.scale)
     if surviving != "nothing":
-        return _solve_surviving(fleet, settings, clock, aim, surviving, start)
-    if aim == "cost" and replicas is None and not left_out and worth_separating(table):
-        return _solve_separately(fleet, settings, clock)
-    return _solve_once(fleet, settings, clock, aim, clock.left_s, start)
+        ended = _solve_surviving(fleet, settings, clock, aim, surviving, start)
+    elif alone and worth_separating(table):
+        ended = _solve_separately(fleet, settings, clock)
+    else:
+        ended = _solve_once(fleet, settings, clock, aim, clock.left_s, start)
+    bound = ended.bound
+    if aim == "cost" and bound is not None:
+        bound = float(fleet.bound_micro_usd(bound))
+    return Solved(ended.status, ended.counts, bound, ended.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How a run ended, with bound and objective in the unit of the model's objective."""
+
+    status: Status
+    counts: Counts | None
+    bound: float | None
+    objective: float | None = None
+    scale: float = 1.0
 
 
 def _solve_once(
@@ -93,7 +115,7 @@ def _solve_once(
     aim: Aim,
     seconds: float,
     start: FleetAnswer | None = None,
-) -> Solved:
+) -> _Ended:
     gap = fleet.step_gap() if aim == "cost" else SCALE_GAP
     tolerance = SCALE_TOLERANCE if aim == "scale" else None
     run = run_highs(
@@ -105,10 +127,10 @@ def _solve_once(
         hint=None if start is None else fleet.hint(start),
     )
     if not run.has_solution:
-        return Solved(run.status, fleet, None, run.bound)
+        return _Ended(run.status, None, run.bound)
     values = run.values()
     scale = float(values[fleet.scale]) if aim == "scale" else 1.0
-    return Solved(run.status, fleet, fleet.chosen(values), run.bound, run.objective, scale)
+    return _Ended(run.status, fleet.chosen(values), run.bound, run.objective, scale)
 
 
 def _solve_surviving(
@@ -118,7 +140,7 @@ def _solve_surviving(
     aim: Aim,
     surviving: Survive,
     start: FleetAnswer | None,
-) -> Solved:
+) -> _Ended:
     failing = SurvivingModel(fleet, surviving)
     while True:
         solved = _solve_once(fleet, settings, clock, aim, clock.left_s, start)
@@ -128,12 +150,12 @@ def _solve_surviving(
         if not losses:
             return solved
         if clock.passed:
-            return Solved("unknown", fleet, None, solved.bound)
+            return _Ended("unknown", None, solved.bound)
         for loss in losses:
             failing.add(loss)
 
 
-def _solve_separately(fleet: FleetModel, settings: Settings, clock: Deadline) -> Solved:
+def _solve_separately(fleet: FleetModel, settings: Settings, clock: Deadline) -> _Ended:
     """Give the model as it stands a short try, then search by sets of replicas, then give it the rest of the time."""
     first = _solve_once(fleet, settings, clock, "cost", max(FIRST_TRY * settings.time_limit_s, LEAST_TRY_S))
     if first.status in ("optimal", "infeasible"):
@@ -153,7 +175,7 @@ def _solve_separately(fleet: FleetModel, settings: Settings, clock: Deadline) ->
     return replace(last if last.counts is not None else best, bound=bound)
 
 
-def _better(first: Solved, found: Found | None) -> tuple[Solved, float | None]:
+def _better(first: _Ended, found: Found | None) -> tuple[_Ended, float | None]:
     if found is None:
         return first, first.bound
     bounds = [bound for bound in (first.bound, found.bound) if bound is not None]

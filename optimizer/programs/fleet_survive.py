@@ -17,7 +17,7 @@ from ortools.math_opt.python import mathopt
 from optimizer.errors import QuestionError
 from optimizer.programs.fleet_instance import Failure, Survive
 from optimizer.programs.fleet_model import Counts, FleetModel
-from optimizer.programs.fleet_rates import Dealt, class_rates, spread
+from optimizer.programs.fleet_rates import Dealt, TooSmallError, class_rates, spread
 from optimizer.programs.fleet_table import ROUNDING, FleetTable
 
 MOST_CONTENTS = 20_000
@@ -162,7 +162,7 @@ class SurvivingModel:
     def add(self, loss: Loss) -> None:
         """The load fits on what is left after a loss, where the loss is possible."""
         if loss.key in self.known:
-            raise RuntimeError(f"the solver's fleet does not survive a loss that the program holds: {loss}")
+            raise TooSmallError(f"the solver's fleet does not survive a loss that the program holds: {loss}")
         self.known.add(loss.key)
         fleet, table = self.fleet, self.fleet.table
         model = fleet.model
@@ -211,14 +211,14 @@ def failures_of(table: FleetTable, counts: Counts) -> tuple[Failure, ...]:
     """Return every loss that is possible, and how the load is dealt then.
 
     Raises:
-        RuntimeError: the load does not fit after one of them.
+        TooSmallError: the load does not fit after one of them.
     """
     found = []
     for period in table.periods:
         for loss in possible_losses(table, counts, period):
             after = deal_after(table, counts, loss)
             if after is None or not after.fits:
-                raise RuntimeError(f"the fleet does not survive {loss}")
+                raise TooSmallError(f"the fleet does not survive {loss}")
             rates = class_rates(table, period, after.shares, whole=False)
             found.append(Failure(period, dict(loss.lost), rates, loss.site, loss.provider))
     return tuple(found)
@@ -232,6 +232,6 @@ def violated(table: FleetTable, counts: Counts, served: float) -> Sequence[Loss]
     for period in table.periods:
         for loss in possible_losses(table, counts, period):
             after = deal_after(table, counts, loss)
-            if after is None or after.fullest * served > 1 + 1e-7:
+            if after is None or after.fullest * served > 1 + ROUNDING:
                 broken.append(loss)
     return broken
