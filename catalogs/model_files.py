@@ -12,6 +12,7 @@ from catalogs.errors import CatalogError, DataFileError, UnknownNameError
 from catalogs.model_config import ModelConfigError
 from catalogs.model_parser import parse_config
 from catalogs.model_spec import ModelSpec
+from catalogs.pulled_models import pulled_model
 
 MAX_FILE_BYTES: Final = 32_000_000
 _BUNDLED: Final = Path(__file__).parent / "data" / "models"
@@ -26,10 +27,11 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
     """Return a bundled model by its Hub name (any case, cached), or read a config.json or the folder that holds it.
 
     A string is a path when it ends in .json, .yaml or .yml, begins with ".", "/" or "~", or names a folder with a
-    config.json; otherwise it is a name. Never fetches anything.
+    config.json; otherwise it is a name: a bundled one, or one that was read from the Hub before. Never fetches
+    anything.
 
     Raises:
-        UnknownNameError: no bundled model of that name; near matches and how to pass a config.json.
+        UnknownNameError: no such model of that name; near matches and how to pass a config.json.
         DataFileError: the file cannot be read or is not a model config.
     """
     if isinstance(name_or_path, Path) or _looks_like_path(name_or_path):
@@ -39,6 +41,9 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
         return _bundled(*known)
     if _exists(Path(name_or_path)):
         return _from_path(Path(name_or_path))
+    pulled = pulled_model(name_or_path.strip())
+    if pulled is not None:
+        return pulled
     raise UnknownNameError("model", name_or_path[:200], bundled_models(), _PATH_HINT)
 
 

@@ -102,10 +102,8 @@ def known_of(history: History, source: str) -> Known:
     rows = zip(*(frame[name].tolist() for name in columns), strict=True)
     prices = {(str(a), str(b), str(c), str(d)): float(price) for a, b, c, d, price in rows}
     waiting, confirmed = [], set()
-    for row in history.quarantined(None, [source]).to_dict("records"):
+    for row in history.quarantined(None, [source], placed=True).to_dict("records"):
         offer = row["offer"]
-        if offer is None:
-            continue
         key = (offer["provider"], offer["region"], offer["instance_type"], offer["term"])
         price = float(offer["price_usd_per_node_hour"])
         if row["state"] == "waiting":

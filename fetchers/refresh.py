@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from catalogs.errors import CatalogError
 from catalogs.history import History, HistoryError, Pull, Summary
+from catalogs.offer_files import Term
 from catalogs.offers import load_offers
 from fetchers.crew import each
 from fetchers.errors import FetchError
@@ -27,6 +28,8 @@ from fetchers.pulls import RawPull
 from fetchers.source import Source, sources
 
 AT_ONCE = 6
+# A look at a provider is its whole list only where it has this share of the offers that all sources know of it.
+WHOLE_LIST = 0.25
 
 # fresh      recorded: the whole list
 # unchanged  recorded: the source says that nothing changed since the last look
@@ -106,7 +109,7 @@ def refresh(
         HistoryError: the history cannot be read.
     """
     history.exists()
-    usual = _usual()
+    market = _market()
     began: dict[str, float] = {}
 
     def start(source: Source) -> None:
@@ -132,7 +135,7 @@ def refresh(
         try:
             if isinstance(look, Exception):
                 raise look
-            yield _keep(history, source, look, usual, seconds, dry_run=dry_run)
+            yield _keep(history, source, look, market, seconds, dry_run=dry_run)
         except Exception as error:  # whatever it is, the others go on
             reason = session.credentials.redactor.text(_reason(source, error))
             if not dry_run:
@@ -187,11 +190,13 @@ def _content(pull: RawPull) -> list[tuple[str, ...]]:
     return [(part.label, part.sha256, part.etag, part.last_modified) for part in pull.parts]
 
 
-def _keep(history: History, source: Source, look: _Look, usual: Usual, seconds: float, *, dry_run: bool) -> Refreshed:
+def _keep(
+    history: History, source: Source, look: _Look, market: _Market, seconds: float, *, dry_run: bool
+) -> Refreshed:
     """Check a look against the history as it stands now, and record it whole."""
     pull, moment = look.pull, look.pull.fetched_at
     known = known_of(history, source.name)
-    checked = check_incoming(look.placed, known, moment=moment, usual=usual, shortfall=look.shortfall)
+    checked = check_incoming(look.placed, known, moment=moment, usual=market.usual, shortfall=look.shortfall)
     if dry_run:
         summary = _would_change(checked, known)
     else:
@@ -199,7 +204,7 @@ def _keep(history: History, source: Source, look: _Look, usual: Usual, seconds: 
         sha256 = look.kept_as or history.raw.keep([pull.to_bytes()]).sha256
         history.confirm(checked.confirms)
         summary = history.record(
-            _pull_of(source, pull, sha256, checked, len(look.placed.offers)),
+            _pull_of(source, look, sha256, checked, market),
             checked.offers,
             complete=not checked.partial,
             set_aside=checked.set_aside,
@@ -217,9 +222,8 @@ def _keep(history: History, source: Source, look: _Look, usual: Usual, seconds: 
     )
 
 
-def _pull_of(source: Source, pull: RawPull, sha256: str, checked: Checked, placed: int) -> Pull:
-    # A collection passes on what others sell, and may lack some of it.
-    whole = source.kind in ("provider", "marketplace") and not checked.partial
+def _pull_of(source: Source, look: _Look, sha256: str, checked: Checked, market: _Market) -> Pull:
+    pull = look.pull
     return Pull(
         source=source.name,
         moment=pull.fetched_at,
@@ -227,10 +231,22 @@ def _pull_of(source: Source, pull: RawPull, sha256: str, checked: Checked, place
         url=pull.parts[0].url if pull.parts else source.url,
         size_bytes=sum(len(part.body) for part in pull.parts),
         http_status=304 if pull.not_modified else 200,
-        rows=placed + len(checked.set_aside),
+        rows=len(look.placed.offers) + len(look.placed.set_aside),
         citation=f"{source.title}, {source.url} ({source.terms})",
-        covers=tuple(sorted({(offer.provider, offer.term) for offer in checked.offers})) if whole else (),
+        covers=_covers(source, checked, market),
     )
+
+
+def _covers(source: Source, checked: Checked, market: _Market) -> tuple[tuple[str, Term], ...]:
+    """Return of which providers and terms a look is the whole list, so that older prices of others no longer count.
+
+    Only who sells speaks of all there is. A first look with a fraction of what is known elsewhere says more of its
+    reader than of its provider.
+    """
+    if checked.partial or source.kind not in ("provider", "marketplace"):
+        return ()
+    listed = Counter((offer.provider, offer.term) for offer in checked.offers)
+    return tuple(sorted(pair for pair, count in listed.items() if count >= WHOLE_LIST * market.offers.get(pair, 0)))
 
 
 def _would_change(checked: Checked, known: Known) -> Summary:
@@ -261,10 +277,19 @@ def _reason(source: Source, error: Exception) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def _usual() -> Usual:
+@dataclass(frozen=True, slots=True)
+class _Market:
+    """What is known of all sources before a refresh: usual prices, and how many offers a provider has on a term."""
+
+    usual: Usual = field(default_factory=dict)
+    offers: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+def _market() -> _Market:
     try:
         frame = load_offers().frame
     except CatalogError:
-        return {}
+        return _Market()
     columns: list[Any] = ["gpu", "provider", "provider_kind", "term", "gpus_per_node", "price_usd_per_node_hour"]
-    return usual_prices(frame[columns].to_dict("records"))  # type: ignore[arg-type]
+    rows: list[Any] = frame[columns].to_dict("records")
+    return _Market(usual_prices(rows), Counter((row["provider"], row["term"]) for row in rows))

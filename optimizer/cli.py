@@ -55,6 +55,7 @@ from optimizer.commands import api as _api  # noqa: F401  registers itself
 from optimizer.commands import breakeven, budget, explain, pareto, reoptimize, shock, solve_fleet, watch
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
+from optimizer.commands.hub import with_models
 from optimizer.commands.prices import prices_app
 from optimizer.commands.whatif import whatif_app
 from optimizer.version import __version__
@@ -638,7 +639,7 @@ def main() -> None:
 
     gc.disable()  # a short process: looking for garbage among the imports costs more than it frees
     try:
-        app()
+        with_models(app)
     except (QuestionError, CatalogError) as error:
         _fail(str(error), EXIT_BAD_INPUT)
     except BrokenPipeError:

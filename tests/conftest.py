@@ -1,4 +1,4 @@
-"""What all tests share: the flag that rewrites golden reports, a terminal that is none, no data of the user's."""
+"""What all tests share: the flag that rewrites golden reports, no terminal, no data of the user's, no network."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def _no_data_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Answers must not depend on what the user keeps, nor may tests touch it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SHARDWISE_DATA_DIR", str(tmp_path_factory.mktemp("data") / "none"))
+        patch.setenv("HF_HUB_OFFLINE", "1")
         patch.delenv("SHARDWISE_CALIBRATION", raising=False)
         patch.delenv("SHARDWISE_DATABASE_URL", raising=False)
         yield

@@ -10,7 +10,7 @@ from typing import Any, Self
 import pandas as pd
 
 from catalogs.gpus import load_gpus
-from catalogs.history import quarantine, reading, recording
+from catalogs.history import quarantine, reading, recording, states
 from catalogs.history.database import Database
 from catalogs.history.quarantine import State
 from catalogs.history.raw_pulls import RawPulls
@@ -26,6 +26,7 @@ from catalogs.history.records import (
     start_of,
     to_us,
 )
+from catalogs.history.tables import FOREVER_US
 from catalogs.offer_files import with_node_facts
 from catalogs.price_changes import price_changes
 from catalogs.user_data import user_data_folder
@@ -192,26 +193,29 @@ class History:
         if not self.exists():
             return []
         with self._database.reading() as connection:
-            return reading.source_states(connection)
+            return states.source_states(connection)
 
     def newest_look(self, source: str) -> RecordedLook | None:
         """Return the newest look at a source; None where there is none."""
         if not self.exists():
             return None
         with self._database.reading() as connection:
-            return reading.newest_look(connection, source)
+            return states.newest_look(connection, source)
 
-    def quarantined(self, state: State | None = "waiting", sources: Sequence[str] | None = None) -> pd.DataFrame:
+    def quarantined(
+        self, state: State | None = "waiting", sources: Sequence[str] | None = None, *, placed: bool = False
+    ) -> pd.DataFrame:
         """Return rows set aside, the newest first: number, source, reason, row, offer, looks, first_seen, last_seen.
 
         Args:
             state: "waiting", "confirmed" or "rejected"; None for all.
             sources: of these alone.
+            placed: only rows that could be offers.
         """
         if not self.exists():
             return _empty(("number", "source", "reason", "row", "offer", "looks", "state", "first_seen", "last_seen"))
         with self._database.reading() as connection:
-            return reading.quarantined(connection, state, sources)
+            return states.quarantined(connection, state, sources, placed=placed)
 
     def confirm(self, numbers: Iterable[int]) -> int:
         """Let rows in that were set aside, as if their looks had listed them; returns how many waited.
@@ -242,11 +246,11 @@ class History:
         if not self.exists():
             return []
         with self._database.reading() as connection:
-            return reading.pull_of(connection, sha256)
+            return states.pull_of(connection, sha256)
 
 
 def _us(moment: Moment | None) -> int:
-    return reading.FOREVER_US if moment is None else end_of(moment)
+    return FOREVER_US if moment is None else end_of(moment)
 
 
 def _empty(columns: Sequence[str]) -> pd.DataFrame:

@@ -1,10 +1,10 @@
-"""Questions to the history, as pandas tables: as of a moment, an offer's periods, the sources, the quarantine."""
+"""Prices from the history, as pandas tables: as of a moment, and an offer's periods."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -14,11 +14,10 @@ import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from catalogs.history.records import MICRO, RecordedLook, SourceState, from_us
-from catalogs.history.schema import failures, offers, periods, pulls, set_aside, sources
+from catalogs.history.records import MICRO, from_us
+from catalogs.history.schema import offers, periods, pulls, sources
 from catalogs.history.stored import latest_start, with_period
-
-FOREVER_US = 2**62
+from catalogs.history.tables import moments, newest_looks, source_names, table_of
 
 AS_OF_COLUMNS = (
     "provider",
@@ -67,10 +66,10 @@ def as_of(connection: Connection, moment_us: int, of: Sequence[str] | None) -> p
         periods.c.last_seen_us,
         offers.c.source_id,
     ).select_from(with_period(connection, moment_us))
-    names = _source_names(connection)
+    names = source_names(connection)
     if of is not None:
         asked = asked.where(offers.c.source_id.in_([number for number, name in names.items() if name in set(of)]))
-    frame = _frame(connection, asked, needed="first_seen_us")
+    frame = table_of(connection, asked, needed="first_seen_us")
     frame["seen_on"] = _seen_on(frame, _last_complete(connection, moment_us), moment_us)
     frame["source"] = frame["source_id"].map(names)
     frame["price_usd_per_node_hour"] = frame["price_microusd"].astype("int64") / MICRO
@@ -111,7 +110,7 @@ def periods_of(
         like: column of the offers -> pattern with * and ?, compared without case.
         by_price: join periods that differ in stock, or in the day they are carried from, alone.
     """
-    names = _source_names(connection)
+    names = source_names(connection)
     first, last = pulls.alias("first_pull"), pulls.alias("last_pull")
     this = periods.c.offer_id == offers.c.id
     if until_us is not None:
@@ -145,12 +144,12 @@ def periods_of(
         asked = asked.where(offers.c["source_id" if column == "source" else column].in_(wanted))
     for column, pattern in like.items():
         asked = asked.where(offers.c[column].ilike(_like(pattern), escape="\\"))
-    frame = _frame(connection, asked, needed="first_seen_us", change=_by_price if by_price else None)
+    frame = table_of(connection, asked, needed="first_seen_us", change=_by_price if by_price else None)
     frame["source"] = frame["source_id"].map(names)
     frame["price_usd_per_node_hour"] = frame["price_microusd"].astype("int64") / MICRO
     frame["price_usd_per_gpu_hour"] = frame["price_usd_per_node_hour"] / frame["gpus_per_node"]
     for name in ("first_seen", "last_seen", "until"):
-        frame[name] = _moments(frame[f"{name}_us"])
+        frame[name] = moments(frame[f"{name}_us"])
     frame["gone"] = frame["gone"].astype(bool)
     frame["carried_from"] = pd.to_datetime(frame["carried_from"])
     return frame[list(PERIOD_COLUMNS)]
@@ -176,14 +175,6 @@ def _by_price(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[lis
     return joined
 
 
-def set_aside_counts(connection: Connection, moment_us: int) -> Counter[str]:
-    """Return how many rows the newest look of each source by a moment set aside, by reason."""
-    counts: Counter[str] = Counter()
-    for (text,) in connection.execute(_newest_looks(moment_us, pulls.c.set_aside)):
-        counts.update(json.loads(text))
-    return counts
-
-
 @dataclass(frozen=True)
 class View:
     """What the history knows by a moment, as catalogs.offers puts it together with the bundled prices.
@@ -207,7 +198,7 @@ class View:
 
 def view(connection: Connection, moment_us: int) -> View:
     """Return what is known by a moment."""
-    newest = _newest_looks(moment_us, sources.c.name, pulls.c.moment_us, pulls.c.covers, complete=True)
+    newest = newest_looks(moment_us, sources.c.name, pulls.c.moment_us, pulls.c.covers, complete=True)
     looks = [(name, from_us(moment).date(), json.loads(covers)) for name, moment, covers in connection.execute(newest)]
     cited = connection.execute(sa.select(sources.c.name, sources.c.citation))
     oldest = connection.execute(sa.select(sa.func.min(pulls.c.moment_us))).scalar()
@@ -216,181 +207,24 @@ def view(connection: Connection, moment_us: int) -> View:
         whole={name: day for name, day, _ in looks},
         covers=tuple((name, day, provider, term) for name, day, covers in looks for provider, term in covers),
         citations={name: citation or f"{name}, as pulled by shardwise" for name, citation in cited},
-        set_aside=dict(set_aside_counts(connection, moment_us)),
+        set_aside=dict(_set_aside_counts(connection, moment_us)),
         first_day=None if oldest is None else from_us(oldest).date(),
     )
 
 
-def source_states(connection: Connection) -> list[SourceState]:
-    """Return how each source stands, by name."""
-    looks = _by_source(
-        connection,
-        sa.select(
-            pulls.c.source_id,
-            sa.func.count(),
-            sa.func.min(pulls.c.moment_us),
-            sa.func.max(pulls.c.moment_us),
-            sa.func.max(sa.case((pulls.c.complete, pulls.c.moment_us))),
-        ).group_by(pulls.c.source_id),
-    )
-    waiting = _by_source(
-        connection,
-        sa.select(set_aside.c.source_id, sa.func.count())
-        .where(set_aside.c.state == "waiting", set_aside.c.offer != "")
-        .group_by(set_aside.c.source_id),
-    )
-    listed = _by_source(
-        connection,
-        sa.select(offers.c.source_id, sa.func.count(periods.c.offer_id))
-        .select_from(with_period(connection, FOREVER_US))
-        .group_by(offers.c.source_id),
-    )
-    found = []
-    for number, name, citation in connection.execute(
-        sa.select(sources.c.id, sources.c.name, sources.c.citation).order_by(sources.c.name)
-    ):
-        count, first, last, complete = looks.get(number, (0, None, None, None))
-        failed, when, reason = _failures(connection, number, last)
-        found.append(
-            SourceState(
-                name=name,
-                citation=citation,
-                looks=count,
-                first_look=_moment(first),
-                last_look=_moment(last),
-                last_complete=_moment(complete),
-                offers=listed.get(number, (0,))[0],
-                waiting=waiting.get(number, (0,))[0],
-                failures=failed,
-                last_failure=_moment(when),
-                last_failure_reason=reason,
-            )
-        )
-    return found
-
-
-def _failures(connection: Connection, source_id: int, since_us: int | None) -> tuple[int, int | None, str]:
-    of_source = failures.c.source_id == source_id
-    asked = sa.select(sa.func.count()).where(of_source, failures.c.moment_us > (since_us or 0))
-    newest = sa.select(failures.c.moment_us, failures.c.reason).where(of_source)
-    row = connection.execute(newest.order_by(failures.c.moment_us.desc(), failures.c.id.desc()).limit(1)).first()
-    return connection.execute(asked).scalar_one(), row[0] if row else None, row[1] if row else ""
-
-
-def quarantined(connection: Connection, state: str | None, of: Sequence[str] | None) -> pd.DataFrame:
-    """Return rows set aside, the newest first: number, source, reason, row and offer (dicts), moments, looks, state."""
-    asked = sa.select(
-        set_aside.c.id.label("number"),
-        sources.c.name.label("source"),
-        *(set_aside.c[name] for name in ("reason", "row", "offer", "first_seen_us", "last_seen_us", "looks", "state")),
-    ).join(sources, sources.c.id == set_aside.c.source_id)
-    if state is not None:
-        asked = asked.where(set_aside.c.state == state)
-    if of is not None:
-        asked = asked.where(sources.c.name.in_(list(of)))
-    frame = _frame(connection, asked.order_by(set_aside.c.last_seen_us.desc(), set_aside.c.id))
-    frame["row"] = [_loads(text) for text in frame["row"]]
-    frame["offer"] = [json.loads(text) if text else None for text in frame["offer"]]
-    for name in ("first_seen", "last_seen"):
-        frame[name] = _moments(frame[f"{name}_us"])
-    return frame.drop(columns=["first_seen_us", "last_seen_us"])
-
-
-def newest_look(connection: Connection, source: str) -> RecordedLook | None:
-    """Return the newest look at a source; None where there is none."""
-    row = connection.execute(
-        sa.select(pulls.c.moment_us, pulls.c.sha256, pulls.c.complete, pulls.c.offers)
-        .join(sources, sources.c.id == pulls.c.source_id)
-        .where(sources.c.name == source)
-        .order_by(pulls.c.moment_us.desc())
-        .limit(1)
-    ).first()
-    return None if row is None else RecordedLook(from_us(row[0]), row[1], bool(row[2]), row[3])
-
-
-def pull_of(connection: Connection, sha256: str) -> list[dict[str, Any]]:
-    """Return the looks that had these raw bytes, the first first."""
-    asked = (
-        sa.select(sources.c.name.label("source"), *(pulls.c[name] for name in _PROVENANCE))
-        .join(sources, sources.c.id == pulls.c.source_id)
-        .where(pulls.c.sha256 == sha256)
-        .order_by(pulls.c.moment_us)
-    )
-    rows = []
-    for row in connection.execute(asked).mappings():
-        cells = dict(row)
-        cells["moment"] = from_us(cells.pop("moment_us"))
-        cells["set_aside"] = json.loads(cells["set_aside"])
-        rows.append(cells)
-    return rows
-
-
-_PROVENANCE = ("moment_us", "complete", "sha256", "url", "size_bytes", "http_status", "rows", "offers", "set_aside")
-
-
-def _frame(
-    connection: Connection,
-    asked: sa.Select[Any],
-    *,
-    needed: str | None = None,
-    change: Callable[[Sequence[Any], Sequence[str]], Sequence[Any]] | None = None,
-) -> pd.DataFrame:
-    """Return the answer as a table; rows without a value in the column `needed` are left out, then all are changed."""
-    result = connection.execute(asked)
-    columns = list(result.keys())
-    rows: Sequence[Any] = result.all()
-    if needed is not None:
-        place = columns.index(needed)
-        rows = [row for row in rows if row[place] is not None]
-    if change is not None:
-        rows = change(rows, columns)
-    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
-    return pd.DataFrame({name: list(values) for name, values in zip(columns, cells, strict=True)}).astype(
-        {"max_nodes": float, "gpus_per_node": "int64"} if "max_nodes" in columns else {}
-    )
-
-
-def _source_names(connection: Connection) -> dict[int, str]:
-    return {row[0]: row[1] for row in connection.execute(sa.select(sources.c.id, sources.c.name))}
-
-
-def _newest_looks(moment_us: int, *columns: Any, complete: bool = False) -> sa.Select[Any]:
-    newest = (
-        sa.select(sa.func.max(pulls.c.moment_us))
-        .where(pulls.c.source_id == sources.c.id, pulls.c.moment_us <= moment_us)
-        .correlate(sources)
-    )
-    if complete:
-        newest = newest.where(pulls.c.complete)
-    return sa.select(*columns).select_from(
-        sources.join(pulls, sa.and_(pulls.c.source_id == sources.c.id, pulls.c.moment_us == newest.scalar_subquery()))
-    )
+def _set_aside_counts(connection: Connection, moment_us: int) -> Counter[str]:
+    """Return how many rows the newest look of each source by a moment set aside, by reason."""
+    counts: Counter[str] = Counter()
+    for (text,) in connection.execute(newest_looks(moment_us, pulls.c.set_aside)):
+        counts.update(json.loads(text))
+    return counts
 
 
 def _last_complete(connection: Connection, moment_us: int) -> dict[int, int]:
-    looks = _newest_looks(moment_us, pulls.c.source_id, pulls.c.moment_us, complete=True)
+    looks = newest_looks(moment_us, pulls.c.source_id, pulls.c.moment_us, complete=True)
     return {row[0]: row[1] for row in connection.execute(looks)}
-
-
-def _by_source(connection: Connection, asked: sa.Select[Any]) -> dict[int, tuple[Any, ...]]:
-    return {row[0]: tuple(row[1:]) for row in connection.execute(asked)}
 
 
 def _like(pattern: str) -> str:
     escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return escaped.replace("*", "%").replace("?", "_")
-
-
-def _loads(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:  # a row too long to be kept whole
-        return {"text": text}
-
-
-def _moment(us: int | None) -> Any:
-    return None if us is None else from_us(us)
-
-
-def _moments(us: Iterable[Any]) -> pd.Series:
-    return pd.to_datetime(pd.Series(us, dtype="Int64"), unit="us", utc=True)

@@ -43,7 +43,7 @@ def refreshed(outcomes: Sequence[Refreshed], *, dry_run: bool) -> Listing:
 
 
 def _note(outcomes: Sequence[Refreshed], *, dry_run: bool) -> str:
-    counts = Counter(outcome.status for outcome in outcomes)
+    counts = Counter[str](outcome.status for outcome in outcomes)
     said = ", ".join(f"{counts[status]} {status}" for status in _ORDER if counts[status])
     lines = [f"{said[:1].upper()}{said[1:]}.{' Nothing was written (--dry-run).' if dry_run else ''}"]
     lines += [

@@ -103,7 +103,7 @@ def serve() -> Iterator[Server]:
             body = b"".join(pieces)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            if answer.status != 304:
+            if answer.status != 304 and self.command != "HEAD":
                 self.wfile.write(body if answer.cut_after is None else body[: answer.cut_after])
             if answer.cut_after is not None:
                 self.close_connection = True
@@ -119,7 +119,7 @@ def serve() -> Iterator[Server]:
                     return
             self.wfile.write(b"0\r\n\r\n")
 
-        do_GET = do_POST = _reply  # noqa: N815 - names that the library calls
+        do_GET = do_POST = do_HEAD = _reply  # noqa: N815 - names that the library calls
 
         def log_message(self, *_: object) -> None:
             pass

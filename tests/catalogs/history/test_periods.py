@@ -204,14 +204,14 @@ class TestLooksOutOfOrder:
         assert [row[0] for row in spans(history.periods())] == [4.29, 3.99, 9.99]
 
     def test_every_order_of_looks_gives_the_same_periods(self, sqlite_history: History) -> None:
-        prices = (4.29, 4.29, None, 3.99, 3.99)
+        prices = (4.29, None, 3.99, 3.99)
         found = set()
-        for number, order in enumerate(permutations(range(5))):
+        for number, order in enumerate(permutations(range(4))):
             for hour in order:
                 price = prices[hour]
                 sqlite_history.record(look(hour, f"s{number}"), offers({} if price is None else {A: price}))
             found.add(tuple(spans(sqlite_history.periods(source=f"s{number}"))))
-        assert found == {((4.29, 0, 1, 2, True), (3.99, 3, 4, None, False))}
+        assert found == {((4.29, 0, 0, 1, True), (3.99, 2, 3, None, False))}
 
 
 NAMES = ("a", "b", "c")
@@ -221,8 +221,8 @@ looks = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(looked=st.lists(looks, min_size=1, max_size=7).flatmap(lambda all_: st.permutations(list(enumerate(all_)))))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(looked=st.lists(looks, min_size=1, max_size=6).flatmap(lambda all_: st.permutations(list(enumerate(all_)))))
 def test_as_of_every_moment_is_what_a_list_of_all_looks_says(history: History, looked: list) -> None:
     shuffled, ordered, naive = f"s{next(_SOURCES)}", f"s{next(_SOURCES)}", Naive()
     for source, sequence in ((shuffled, looked), (ordered, sorted(looked))):
