@@ -606,7 +606,8 @@ def schema(
     of: Annotated[
         str,
         typer.Argument(
-            metavar="scenario|plan|fleet-scenario|fleet-plan|fit|speed|calibration", help="Which schema to print."
+            metavar="scenario|plan|fleet-scenario|fleet-plan|fit|speed|calibration|reoptimization",
+            help="Which schema to print.",
         ),
     ],
 ) -> None:
@@ -620,10 +621,12 @@ def schema(
     from optimizer.own_runs.answer import CalibrationReport  # noqa: PLC0415
     from optimizer.plan import Plan  # noqa: PLC0415
     from optimizer.predict import Speed  # noqa: PLC0415
+    from optimizer.reoptimize.answer import Reoptimization  # noqa: PLC0415
     from optimizer.scenario import Scenario  # noqa: PLC0415
 
     known: dict[str, Any] = {"scenario": Scenario, "plan": Plan, "fit": Fit, "speed": Speed}
     known |= {"fleet-scenario": FleetScenario, "fleet-plan": FleetPlan, "calibration": CalibrationReport}
+    known |= {"reoptimization": Reoptimization}
     if of not in known:
         raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
     sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")

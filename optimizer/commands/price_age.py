@@ -46,8 +46,9 @@ def _demand_one(question: Scenario | FleetScenario, days: int, max_age_hours: fl
     if age > days:
         asked = f"{max_age_hours:g}h" if max_age_hours % 24 else f"{max_age_hours / 24:g}d"
         raise QuestionError(
-            f"--max-price-age {asked}: every price that this question allows is older: the newest was seen on {newest}, "
-            f"{age} days ago. Pull new ones with `shardwise prices refresh`, or accept these with --max-price-age {age}d"
+            f"--max-price-age {asked}: every price that this question allows is older: the newest was seen on "
+            f"{newest}, {age} days ago. Pull new ones with `shardwise prices refresh`, or accept these with "
+            f"--max-price-age {age}d"
         )
 
 

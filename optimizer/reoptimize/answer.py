@@ -37,11 +37,13 @@ class Figures(AnswerPart):
         summary: the saved plan in one line; question: what it answers.
         usd_per_hour_then: what the saved plan cost when it was saved; null where it had no layout.
         usd_per_hour_now: what it costs at the prices of the day; null where one of its offers is gone.
-        committed_usd_per_hour: the part of `usd_per_hour_now` that is paid whatever runs, where it was signed or bought.
+        committed_usd_per_hour: the part of `usd_per_hour_now` that is paid whatever runs, once it is signed or bought.
         breaks: rules of the question that the saved plan breaks at the prices of the day, with their numbers; "offer"
             where an offer of it is no longer listed.
         best_summary, best_usd_per_hour: the best answer at the prices of the day; null where nothing is feasible.
-        proved: whether that is proved to be the least (or that nothing is feasible).
+        seen_on: the day that the oldest price among the plan's and the best answer's was seen.
+        stale: whether that is longer ago than the question's `stale_after_days`.
+        proved: whether the best answer is proved to cost least (or that nothing is feasible).
         conflict: where nothing is feasible, the rules that cannot hold together.
         notes: what else a person should know.
         replacement: the best answer whole, where it is not the saved plan.
@@ -55,6 +57,8 @@ class Figures(AnswerPart):
     breaks: dict[str, str] = Field(default_factory=dict)
     best_summary: str | None
     best_usd_per_hour: float | None
+    seen_on: date | None = None
+    stale: bool = False
     proved: bool
     conflict: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -138,6 +138,19 @@ class TestVerdicts:
 
         assert verdict(plan, at(l4=2.0)).verdict == "switch"
 
+    def test_the_age_of_the_prices_is_told_also_where_nothing_else_changed(self, tmp_path: Path) -> None:
+        plan = save(tmp_path, at())
+
+        first = verdict(plan, at())
+        assert first.figures is not None
+        assert (first.figures.seen_on, first.figures.stale) == (date(2026, 8, 14), False)
+        later = verdict(plan, at(), hours=96)
+        assert later.figures is not None
+        assert (later.resolved, later.figures.stale) == (False, True)
+        again = verdict(plan, at(seen_on=date(2026, 8, 23)), hours=97)
+        assert again.figures is not None
+        assert (again.resolved, again.figures.stale, again.figures.seen_on) == (False, False, date(2026, 8, 23))
+
 
 class TestFleets:
     def test_a_fleet_at_the_same_prices_is_kept_and_costs_what_it_did(self, tmp_path: Path) -> None:
