@@ -22,12 +22,14 @@ class Rules(AnswerPart):
         min_saving: share of the plan's cost at today's prices that a switch has to save.
         horizon_hours: the switching cost has to be earned back within it.
         at_once: one look is enough; else a saving has to be seen at two looks in a row, or be twice `min_saving`.
+        signed: what a plan commits to is signed or bought: it is paid on after a switch, which has to save it too.
     """
 
     switch_cost_usd: float = 200.0
     min_saving: float = 0.05
     horizon_hours: float = 720.0
     at_once: bool = False
+    signed: bool = False
 
 
 class Figures(AnswerPart):
@@ -76,8 +78,8 @@ class PlanVerdict(AnswerPart):
         why: the verdict in one sentence.
         resolved: whether it was solved anew; false where no price that could matter to it has changed.
         waiting: a saving that would be worth it, seen at one look only.
-        saving_usd_per_hour, saving_usd_per_month: what the best answer costs less than the plan does today; null where
-            one of them does not exist, zero where the plan is the best answer.
+        saving_usd_per_hour, saving_usd_per_month: what the best answer costs less than the plan does today, less what
+            is paid on (see Rules.signed); null where one of them does not exist, zero where nothing is saved.
         saving_share: of what the plan costs today.
         payback_hours: until the switching cost is earned back; null where nothing is saved.
         figures: what they rest on; null where it failed.

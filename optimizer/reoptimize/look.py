@@ -155,6 +155,6 @@ def _committed_words(committed: float) -> tuple[str, ...]:
     if committed <= 0:
         return ()
     return (
-        f"${committed:,.2f}/hour of the plan is committed: where it is signed or bought already, it is paid at the "
-        "price of that day and goes on after a switch",
+        f"${committed:,.2f}/hour of the plan is committed: where that is signed or bought already, it is paid on after "
+        "a switch (--signed counts it so)",
     )

@@ -21,6 +21,7 @@ def print_reoptimization(found: Reoptimization) -> None:
     if found.sources:
         console.print(_sources_words(found.sources))
     table = make_table((COLUMNS[0], "left"), (COLUMNS[1], "left"), *((name, "right") for name in COLUMNS[2:]))
+    table.columns[0].overflow = "fold"
     for name, verdict in zip(_names(found), found.plans, strict=True):
         table.add_row(name, *_cells(verdict))
     console.print(table)

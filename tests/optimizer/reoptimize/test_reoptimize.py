@@ -188,6 +188,14 @@ class TestFleets:
         assert found.figures.committed_usd_per_hour == pytest.approx(found.figures.usd_per_hour_now)
         assert "committed" in found.figures.notes[0]
 
+    def test_a_switch_away_from_what_is_signed_has_to_save_that_too(self, tmp_path: Path) -> None:
+        plan = save_fleet(tmp_path, at(l40s=None), commitments=[{"percent_off": 10, "years": 1}])
+        dearer = at(l4=3.0)
+
+        assert verdict(plan, dearer, keep_state=False).verdict == "switch"
+        signed = verdict(plan, dearer, rules=Rules(switch_cost_usd=20, signed=True), keep_state=False)
+        assert (signed.verdict, signed.saving_usd_per_hour) == ("keep", 0.0)
+
     def test_a_fleet_whose_nodes_are_gone_or_over_budget_is_no_longer_valid(self, tmp_path: Path) -> None:
         plan = save_fleet(tmp_path, at(), limits={"budget_usd_per_hour": 1.5})
 
