@@ -154,7 +154,13 @@ def test_the_token_comes_from_the_environment_and_stays_out_of_everything(
     assert TOKEN.encode() not in kept
 
 
-def test_without_a_token_none_is_sent(server: Server, environment: dict[str, str]) -> None:
+def test_without_a_token_none_is_sent_not_even_one_that_the_library_keeps(
+    server: Server, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants  # noqa: PLC0415
+
+    (tmp_path / "token").write_text(TOKEN)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     whole(server)
     hub.pull_model(MODEL)
     assert {asked.headers.get("authorization") for asked in server.asked} == {None}
