@@ -35,6 +35,10 @@ Horizon = Annotated[
     option("--horizon", help="It has to pay back within this.", metavar="DURATION", default="30d", panel=WEIGHING),
 ]
 AtOnce = Annotated[bool, option("--at-once", help="Do not wait for a second look that finds the same.", panel=WEIGHING)]
+Signed = Annotated[
+    bool,
+    option("--signed", help="Commitments of the plans are signed: they are paid on after a switch.", panel=WEIGHING),
+]
 MaxPriceAge = Annotated[
     Text, option("--max-price-age", help="Refuse prices older than this, as in 24h.", metavar="DURATION", panel=PRICES)
 ]
@@ -72,6 +76,7 @@ def reoptimize(
     min_saving: MinSaving = None,
     horizon: Horizon = None,
     at_once: AtOnce = False,
+    signed: Signed = False,
     no_state: Annotated[
         bool, option("--no-state", help="Neither read nor write what the last look found.", panel=OUTPUT)
     ] = False,
@@ -96,7 +101,7 @@ def reoptimize(
     find_plans(plans)  # wrong paths are said before anything is pulled
     found = look(
         plans,
-        rules_of(flags, at_once),
+        rules_of(flags, at_once, signed),
         as_of=flags.as_of,
         max_age_days=flags.most_days,
         settings=Settings(time_limit_s=flags.time_limit),
@@ -122,7 +127,7 @@ def read_rules(given: dict[str, Any]) -> ReoptimizeFlags:
     return read_flags(ReoptimizeFlags, {name: given.get(name) for name in ReoptimizeFlags.model_fields})
 
 
-def rules_of(flags: ReoptimizeFlags, at_once: bool) -> Rules:
+def rules_of(flags: ReoptimizeFlags, at_once: bool, signed: bool) -> Rules:
     """Return when a switch is worth it."""
     from optimizer.reoptimize.answer import Rules  # noqa: PLC0415
 
@@ -131,6 +136,7 @@ def rules_of(flags: ReoptimizeFlags, at_once: bool) -> Rules:
         min_saving=flags.min_saving,
         horizon_hours=flags.horizon,
         at_once=at_once,
+        signed=signed,
     )
 
 

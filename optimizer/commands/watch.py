@@ -19,6 +19,7 @@ from optimizer.commands.reoptimize import (
     Notify,
     Out,
     Plans,
+    Signed,
     SwitchCost,
     TimeLimit,
     check_out,
@@ -53,6 +54,7 @@ def watch(
     min_saving: MinSaving = None,
     horizon: Horizon = None,
     at_once: AtOnce = False,
+    signed: Signed = False,
     notify: Notify = None,
     out: Out = None,
     health_file: Annotated[
@@ -80,7 +82,7 @@ def watch(
     from optimizer.watch.metrics import serve  # noqa: PLC0415
     from optimizer.watch.watcher import INSTALL, Watcher  # noqa: PLC0415
 
-    flags, rules = read_rules(locals()), rules_of(read_rules(locals()), at_once)
+    flags, rules = read_rules(locals()), rules_of(read_rules(locals()), at_once, signed)
     port = read_flags(WatchFlags, {"metrics_port": metrics_port}).metrics_port
     check_out(out)
     announce = announcer(notify)

@@ -22,12 +22,14 @@ class Rules(AnswerPart):
         min_saving: share of the plan's cost at today's prices that a switch has to save.
         horizon_hours: the switching cost has to be earned back within it.
         at_once: one look is enough; else a saving has to be seen at two looks in a row, or be twice `min_saving`.
+        signed: what a plan commits to is signed or bought: it is paid on after a switch, which has to save it too.
     """
 
     switch_cost_usd: float = 200.0
     min_saving: float = 0.05
     horizon_hours: float = 720.0
     at_once: bool = False
+    signed: bool = False
 
 
 class Figures(AnswerPart):
@@ -37,11 +39,13 @@ class Figures(AnswerPart):
         summary: the saved plan in one line; question: what it answers.
         usd_per_hour_then: what the saved plan cost when it was saved; null where it had no layout.
         usd_per_hour_now: what it costs at the prices of the day; null where one of its offers is gone.
-        committed_usd_per_hour: the part of `usd_per_hour_now` that is paid whatever runs, as signed or bought.
+        committed_usd_per_hour: the part of `usd_per_hour_now` that is paid whatever runs, once it is signed or bought.
         breaks: rules of the question that the saved plan breaks at the prices of the day, with their numbers; "offer"
             where an offer of it is no longer listed.
         best_summary, best_usd_per_hour: the best answer at the prices of the day; null where nothing is feasible.
-        proved: whether that is proved to be the least (or that nothing is feasible).
+        seen_on: the day that the oldest price among the plan's and the best answer's was seen.
+        stale: whether that is longer ago than the question's `stale_after_days`.
+        proved: whether the best answer is proved to cost least (or that nothing is feasible).
         conflict: where nothing is feasible, the rules that cannot hold together.
         notes: what else a person should know.
         replacement: the best answer whole, where it is not the saved plan.
@@ -55,6 +59,8 @@ class Figures(AnswerPart):
     breaks: dict[str, str] = Field(default_factory=dict)
     best_summary: str | None
     best_usd_per_hour: float | None
+    seen_on: date | None = None
+    stale: bool = False
     proved: bool
     conflict: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -72,8 +78,8 @@ class PlanVerdict(AnswerPart):
         why: the verdict in one sentence.
         resolved: whether it was solved anew; false where no price that could matter to it has changed.
         waiting: a saving that would be worth it, seen at one look only.
-        saving_usd_per_hour, saving_usd_per_month: what the best answer costs less than the plan does today; null where
-            one of them does not exist, zero where the plan is the best answer.
+        saving_usd_per_hour, saving_usd_per_month: what the best answer costs less than the plan does today, less what
+            is paid on (see Rules.signed); null where one of them does not exist, zero where nothing is saved.
         saving_share: of what the plan costs today.
         payback_hours: until the switching cost is earned back; null where nothing is saved.
         figures: what they rest on; null where it failed.

@@ -69,7 +69,8 @@ def _may_move(
     common |= (money := _money(figures, rules))
     share, payback = money["saving_share"] or 0.0, money["payback_hours"]
     if payback is None:
-        return PlanVerdict(verdict="keep", why="nothing is cheaper", **common), None
+        why = "nothing is cheaper" if figures.proved else "nothing cheaper was found within the time limit"
+        return PlanVerdict(verdict="keep", why=why, **common), None
     said = f"{_instead(figures)} saves {_share_words(share)}"
     if share < rules.min_saving:
         return PlanVerdict(verdict="keep", why=f"{said}, less than {_share_words(rules.min_saving)}", **common), None
@@ -100,7 +101,8 @@ def _money(figures: Figures, rules: Rules) -> dict[str, float | None]:
     now, best = figures.usd_per_hour_now, figures.best_usd_per_hour
     if now is None or best is None:
         return {"saving_share": None, "payback_hours": None}
-    saving = round((now - best) * MICRO) / MICRO
+    goes_on = figures.committed_usd_per_hour if rules.signed else 0.0
+    saving = round((now - best - goes_on) * MICRO) / MICRO
     if not figures.breaks:
         saving = max(saving, 0.0)
     return {

@@ -57,8 +57,20 @@ def look_at(
     asked = ask(saved, catalogs, today, max_age_days)
     found = mark(saved, asked, own_offers(saved.plan))
     if kept is not None and kept.mark == found:
-        return Look(found, kept.figures, resolved=False)
-    return Look(found, _figures(saved, asked, settings), resolved=True)
+        return Look(found, _dated(kept.figures, saved, asked), resolved=False)
+    return Look(found, _dated(_figures(saved, asked, settings), saved, asked), resolved=True)
+
+
+def _dated(figures: Figures, saved: SavedPlan, asked: Asked) -> Figures:
+    """Return figures with the age of the prices behind them, which may be seen again without any change."""
+    wanted = set(own_offers(saved.plan))
+    if figures.replacement is not None:
+        wanted |= set(own_offers(figures.replacement))
+    keys = zip(*(asked.own[name] for name in ("provider", "region", "instance_type", "term")), strict=True)
+    days = asked.own["seen_on"][[key in wanted for key in keys]]
+    seen_on = None if days.empty else days.min().date()
+    stale = seen_on is not None and (asked.today - seen_on).days > asked.scenario.prices.stale_after_days
+    return figures.model_copy(update={"seen_on": seen_on, "stale": stale})
 
 
 def _figures(saved: SavedPlan, asked: Asked, settings: Settings | None) -> Figures:
@@ -143,6 +155,6 @@ def _committed_words(committed: float) -> tuple[str, ...]:
     if committed <= 0:
         return ()
     return (
-        f"${committed:,.2f}/hour of the plan is committed: where it is signed or bought already, it is paid at the "
-        "price of that day and goes on after a switch",
+        f"${committed:,.2f}/hour of the plan is committed: where that is signed or bought already, it is paid on after "
+        "a switch (--signed counts it so)",
     )

@@ -65,7 +65,7 @@ def reoptimize(
     for folder, files in by_folder.items():
         state, damaged = read_state(folder) if keep_state else (State(), "")
         warnings += [damaged] if damaged else []
-        kept = dict(state.plans)
+        kept = {name: one for name, one in state.plans.items() if (folder / name).exists()}
         for path in files:
             if stop():
                 break

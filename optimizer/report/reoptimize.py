@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from optimizer.reoptimize.answer import PlanVerdict, Reoptimization
+from optimizer.reoptimize.answer import PlanVerdict, Reoptimization, SourceOutcome
 from optimizer.reoptimize.decide import hours_words
 from optimizer.report.text import amount_of, bullet_line, dollars, heading, make_console, make_table
 
@@ -18,10 +18,10 @@ def print_reoptimization(found: Reoptimization) -> None:
     """Print verdicts as a table, then what there is to do about each plan that should not be kept."""
     console = make_console()
     console.print(_title(found), style="bold")
-    for source in found.sources:
-        if source.status not in ("fresh", "unchanged"):
-            bullet_line(console, f"source {source.name} {source.status}: {source.message}")
+    if found.sources:
+        console.print(_sources_words(found.sources))
     table = make_table((COLUMNS[0], "left"), (COLUMNS[1], "left"), *((name, "right") for name in COLUMNS[2:]))
+    table.columns[0].overflow = "fold"
     for name, verdict in zip(_names(found), found.plans, strict=True):
         table.add_row(name, *_cells(verdict))
     console.print(table)
@@ -29,8 +29,11 @@ def print_reoptimization(found: Reoptimization) -> None:
         heading(console, "Why")
         for name, one in said:
             bullet_line(console, f"{name}: {one.why}")
-            for note in () if one.figures is None else one.figures.notes:
+            for note in _notes(one):
                 bullet_line(console, f"{name}: {note}")
+    if old := _ages_words(found):
+        console.print()
+        console.print(old)
     for warning in found.warnings:
         console.print(f"Warning: {warning}")
     console.print()
@@ -70,6 +73,33 @@ def _cells(verdict: PlanVerdict) -> Sequence[str]:
     )
 
 
+def _notes(verdict: PlanVerdict) -> tuple[str, ...]:
+    return () if verdict.figures is None else verdict.figures.notes
+
+
+def _sources_words(sources: Sequence[SourceOutcome]) -> str:
+    """Say what pulling prices came to; why each failed is in the JSON and in `shardwise prices sources`."""
+    by: dict[str, list[str]] = {}
+    for one in sources:
+        by.setdefault(one.status, []).append(one.name)
+    good = len(by.get("fresh", ())) + len(by.get("unchanged", ()))
+    words = [f"Prices of {good} of {amount_of(len(sources), 'source')} pulled"]
+    words += [
+        f"{status}: {', '.join(sorted(by[status]))}" for status in ("partial", "failed", "skipped") if status in by
+    ]
+    return "; ".join(words) + "."
+
+
+def _ages_words(found: Reoptimization) -> str:
+    """Warn of old prices among those that verdicts rest on; empty where there are none."""
+    days = [one.figures.seen_on for one in found.plans if one.figures is not None and one.figures.stale]
+    if not (seen := [day for day in days if day is not None]):
+        return ""
+    age = (found.as_of - min(seen)).days
+    what = f"{amount_of(len(seen), 'verdict')} {'rests' if len(seen) == 1 else 'rest'}"
+    return f"{what} on prices that are up to {age} days old (seen {min(seen)}): check them before you switch."
+
+
 def _is_news(verdict: PlanVerdict) -> bool:
     return verdict.verdict != "keep" or bool(verdict.saving_usd_per_hour)
 
@@ -95,9 +125,10 @@ def markdown(found: Reoptimization) -> str:
     for name, verdict in zip(_names(found), found.plans, strict=True):
         if _is_news(verdict):
             lines.append(f"- **{_cell(name)}**: {_cell(verdict.why)}")
-            lines += [f"  - {_cell(note)}" for note in (() if verdict.figures is None else verdict.figures.notes)]
-    asked = [f"- source {one.name} {one.status}: {_cell(one.message)}" for one in found.sources if one.message]
-    lines += [*asked, *(f"- Warning: {_cell(one)}" for one in found.warnings), "", _rules_words(found), ""]
+            lines += [f"  - {_cell(note)}" for note in _notes(verdict)]
+    said = [_sources_words(found.sources) if found.sources else "", _ages_words(found)]
+    lines += [f"- {_cell(one)}" for one in said if one]
+    lines += [*(f"- Warning: {_cell(one)}" for one in found.warnings), "", _rules_words(found), ""]
     return "\n".join(lines)
 
 

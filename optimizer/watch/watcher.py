@@ -72,9 +72,10 @@ class Watcher:
         self.metrics.failed("plan", len(failed))
         self.metrics.failed("source", len(bad))
         self.metrics.failed("notification", sum("could not be notified" in one for one in found.warnings))
+        before = self.health.verdicts if self.stopped.is_set() else {}  # plans after a stop were not looked at
         changes: dict[str, Any] = {
             "last_success": began,
-            "verdicts": {one.file: one.verdict for one in found.plans},
+            "verdicts": before | {one.file: one.verdict for one in found.plans},
             "sources": {one.name: one.status for one in found.sources},
         }
         said = [*(f"{one.file}: {one.why}" for one in failed), *(f"{one.name}: {one.message}" for one in bad)]

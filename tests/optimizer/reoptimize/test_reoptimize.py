@@ -138,6 +138,19 @@ class TestVerdicts:
 
         assert verdict(plan, at(l4=2.0)).verdict == "switch"
 
+    def test_the_age_of_the_prices_is_told_also_where_nothing_else_changed(self, tmp_path: Path) -> None:
+        plan = save(tmp_path, at())
+
+        first = verdict(plan, at())
+        assert first.figures is not None
+        assert (first.figures.seen_on, first.figures.stale) == (date(2026, 8, 14), False)
+        later = verdict(plan, at(), hours=96)
+        assert later.figures is not None
+        assert (later.resolved, later.figures.stale) == (False, True)
+        again = verdict(plan, at(seen_on=date(2026, 8, 23)), hours=97)
+        assert again.figures is not None
+        assert (again.resolved, again.figures.stale, again.figures.seen_on) == (False, False, date(2026, 8, 23))
+
 
 class TestFleets:
     def test_a_fleet_at_the_same_prices_is_kept_and_costs_what_it_did(self, tmp_path: Path) -> None:
@@ -174,6 +187,14 @@ class TestFleets:
         assert found.figures.usd_per_hour_now == pytest.approx(2 * (found.figures.usd_per_hour_then or 0), rel=1e-5)
         assert found.figures.committed_usd_per_hour == pytest.approx(found.figures.usd_per_hour_now)
         assert "committed" in found.figures.notes[0]
+
+    def test_a_switch_away_from_what_is_signed_has_to_save_that_too(self, tmp_path: Path) -> None:
+        plan = save_fleet(tmp_path, at(l40s=None), commitments=[{"percent_off": 10, "years": 1}])
+        dearer = at(l4=3.0)
+
+        assert verdict(plan, dearer, keep_state=False).verdict == "switch"
+        signed = verdict(plan, dearer, rules=Rules(switch_cost_usd=20, signed=True), keep_state=False)
+        assert (signed.verdict, signed.saving_usd_per_hour) == ("keep", 0.0)
 
     def test_a_fleet_whose_nodes_are_gone_or_over_budget_is_no_longer_valid(self, tmp_path: Path) -> None:
         plan = save_fleet(tmp_path, at(), limits={"budget_usd_per_hour": 1.5})
