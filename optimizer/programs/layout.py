@@ -163,6 +163,8 @@ def new_solver(settings: Settings) -> cp_model.CpSolver:
     solver.parameters.max_time_in_seconds = settings.time_limit_s
     solver.parameters.num_workers = settings.workers
     solver.parameters.random_seed = settings.seed
+    # CP-SAT's handler of Ctrl-C belongs to the thread that solves: another thread that gets the signal aborts.
+    solver.parameters.catch_sigint_signal = False
     # On some dozens of choices, probing and looking for symmetry take longer than the search that they would shorten.
     solver.parameters.cp_model_probing_level = 0
     solver.parameters.symmetry_level = 0
