@@ -1,8 +1,9 @@
 """What a pool does with its own mix of classes, worked out anew, and the memory that the mix takes.
 
-Of the requests that a pool gets in its busiest period the mean lengths are means by arrival, and their variances those
-of the mixture. A replica's time is shared out over the classes in proportion to what their traffic takes of it: by
-those shares it runs so many requests at once, and each is kept as many tokens as those in flight are on average.
+Of the requests that a pool gets in its busiest period the mean lengths are means by arrival; prompts vary as those of
+the mixture, answers as within a class. A replica's time is shared out over the classes in proportion to what their
+traffic takes of it: by those shares it runs so many requests at once, and each is kept as many tokens as those in
+flight are on average.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ def mix_of(audit: FleetAudit, pool: Pool) -> Mix | None:
     of, in_flight = rates / rates.sum(), times / times.sum() * at_once
     asked = [audit.asked[pool.model, one.class_name] for one in pool.serves]
     inputs, input_cv = _mixture(of, [one.input_tokens for one in asked], [one.input_cv for one in asked])
-    outputs, output_cv = _mixture(of, [one.output_tokens for one in asked], [one.output_cv for one in asked])
+    # Answers vary within a class only: those of other classes say nothing of a request's own.
+    answers = np.array([float(one.output_tokens) for one in asked])
+    outputs = float(of @ answers)
+    output_cv = min(float(of * answers @ np.array([one.output_cv for one in asked])) / outputs, MOST_VARIATION)
     held = np.array([float(one.context_tokens or one.input_tokens + one.output_tokens) for one in asked])
     burstiness = float(of @ np.array([one.burstiness for one in asked]))
     # A step finds a class in flight in proportion to the tokens that it answers.

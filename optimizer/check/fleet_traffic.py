@@ -32,7 +32,7 @@ def classes_asked(audit: FleetAudit) -> Iterator[str]:
         if model.histogram is not None:
             yield from (f"{label}: {message}" for message in _as_histogram(audit, model, read))
         elif model.log is not None:
-            yield from (f"{label}: {message}" for message in _as_log(model, read))
+            yield from (f"{label}: {message}" for message in _as_log(audit, model, read))
         else:
             known = {name for of, name in audit.asked if of == label}
             missing = sorted(known - {one.name for one in read})
@@ -104,7 +104,7 @@ def _as_histogram(audit: FleetAudit, model: ModelTraffic, read: list[ClassAnswer
     yield from _totals(read, table.request_rate * float(np.mean(factors)), expected, low=-ROUNDED, high=ROUNDED)
 
 
-def _as_log(model: ModelTraffic, read: list[ClassAnswer]) -> Iterator[str]:
+def _as_log(audit: FleetAudit, model: ModelTraffic, read: list[ClassAnswer]) -> Iterator[str]:
     """Compare classes with the log, where it is still there, in all: rate, tokens in and out."""
     from optimizer.trace import read_trace  # noqa: PLC0415  only a log needs it
 
@@ -121,7 +121,7 @@ def _as_log(model: ModelTraffic, read: list[ClassAnswer]) -> Iterator[str]:
     if rate is None:
         rate = (len(trace.arrival_s) - 1) / float(trace.arrival_s[-1])
     expected = {name: float(getattr(trace, name).mean()) for name in ("input_tokens", "output_tokens")}
-    factors = model.profile
+    factors = model.profile or audit.scenario.profile
     yield from _totals(read, rate * (float(np.mean(factors)) if factors else 1.0), expected, low=-1e-9, high=1.0)
 
 

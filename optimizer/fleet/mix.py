@@ -105,29 +105,31 @@ def at_mix(
 
 
 def _mixed(parts: Sequence[Part], held_tokens: int) -> Workload:
-    """Return the workload with the means of all requests of the parts, and the spread of their lengths about them."""
+    """Return the workload with the means of all requests of the parts.
+
+    Prompts vary as those of all parts together do: everyone waits for them. Answers vary as they do within a part, by
+    its share of the tokens: how long the answers of other parts are says nothing of a request's own, and the formula
+    takes short answers to be those that prompts stall the most.
+    """
     total = sum(part.rate for part in parts)
     shares = [part.rate / total for part in parts]
+    traffic = [part.demand.traffic for part in parts]
 
-    def mean_and_cv(tokens: str, cv: str) -> tuple[float, float]:
-        values = [(float(getattr(one.demand.traffic, tokens)), getattr(one.demand.traffic, cv)) for one in parts]
-        mean = sum(share * value for share, (value, _) in zip(shares, values, strict=True))
-        square = sum(share * value**2 * (1 + spread**2) for share, (value, spread) in zip(shares, values, strict=True))
-        return mean, min(sqrt(max(square / mean**2 - 1, 0.0)), MOST_VARIATION)
+    def mean(values: Sequence[float]) -> float:
+        return sum(share * value for share, value in zip(shares, values, strict=True))
 
-    (inputs, input_cv), (outputs, output_cv) = (
-        mean_and_cv("input_tokens", "input_cv"),
-        mean_and_cv("output_tokens", "output_cv"),
-    )
+    inputs, outputs = (mean([getattr(one, name) for one in traffic]) for name in ("input_tokens", "output_tokens"))
+    square = mean([one.input_tokens**2 * (1 + one.input_cv**2) for one in traffic])
+    within = mean([one.output_tokens * one.output_cv for one in traffic]) / outputs
     input_tokens, output_tokens = max(round(inputs), 1), max(round(outputs), 1)
     return Workload(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         request_rate=max(total, 1e-6),
         context_tokens=max(held_tokens, input_tokens + output_tokens),
-        burstiness=sum(share * part.demand.traffic.burstiness for share, part in zip(shares, parts, strict=True)),
-        input_cv=input_cv,
-        output_cv=output_cv,
+        burstiness=mean([one.burstiness for one in traffic]),
+        input_cv=min(sqrt(max(square / inputs**2 - 1, 0.0)), MOST_VARIATION),
+        output_cv=min(within, MOST_VARIATION),
         in_flight_tokens=_in_flight(parts),
     )
 
