@@ -81,8 +81,8 @@ class OwnedHardware(Part):
     @property
     def label(self) -> str:
         """How the answer calls it."""
-        network = {"infiniband": ", InfiniBand", "ethernet": ", Ethernet", "none": ""}[self.network]
-        return self.name or f"{self.gpus_per_node}x {self.gpu} (own{network})"
+        network = {"infiniband": " (InfiniBand)", "ethernet": " (Ethernet)", "none": ""}[self.network]
+        return self.name or f"{self.gpus_per_node}x {self.gpu}{network}"
 
     @property
     def network_usd_per_node(self) -> float:

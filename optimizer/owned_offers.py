@@ -10,16 +10,33 @@ import pandas as pd
 
 from catalogs.gpus import get_gpu
 from catalogs.nodes import default_fabric
-from catalogs.offers import OFFER_COLUMNS, OfferTable
+from catalogs.offers import OFFER_COLUMNS, OfferTable, load_offers
 from optimizer.owned import OWNED, OwnedHardware
+from optimizer.scenario import Prices
 
 SOURCE = "owned"  # of such offers
 PORT_GBIT_PER_S = 400.0  # a port of today's generation
 _SORT = ["price_usd_per_node_hour", "provider", "region", "instance_type", "term"]
 
 
+def listed_offers(prices: Prices, today: date, catalog: OfferTable | None = None) -> OfferTable:
+    """Return the offers that a question is answered from, at list prices, its own hardware among them.
+
+    Args:
+        prices: what the question says of prices.
+        today: the day on which its own hardware counts as seen.
+        catalog: offers to take instead of those of the prices' day.
+
+    Raises:
+        CatalogError: no prices are as old as it asks, or a file of its own offers is wrong.
+    """
+    return with_owned(catalog or load_offers(prices.as_of, prices.offers_files), prices.owned, today)
+
+
 def with_owned(table: OfferTable, owned: Sequence[OwnedHardware], today: date) -> OfferTable:
-    """Return the offers with the user's own hardware among them; those of an earlier call are replaced.
+    """Return the offers with the user's own hardware among them, and none of another question.
+
+    Hardware that is there already stays as it is: what-ifs change its price and its stock as those of other offers.
 
     Args:
         table: offers at list prices.
@@ -27,6 +44,9 @@ def with_owned(table: OfferTable, owned: Sequence[OwnedHardware], today: date) -
         today: the day on which its cost counts as seen.
     """
     frame = table.frame[table.frame["source"] != SOURCE]
+    there = table.frame.loc[table.frame["source"] == SOURCE, "instance_type"]
+    if owned and set(there) == {one.label for one in owned}:
+        return table
     if not owned:
         return table if len(frame) == len(table.frame) else replace(table, frame=frame.reset_index(drop=True))
     own = pd.DataFrame([_row(one, today) for one in owned])[list(OFFER_COLUMNS)]

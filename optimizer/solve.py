@@ -12,7 +12,7 @@ import pandas as pd
 
 from catalogs.errors import UnknownNameError
 from catalogs.models import ModelSpec, load_model
-from catalogs.offers import Discount, OfferTable, discounted, load_offers
+from catalogs.offers import Discount, OfferTable, discounted
 from optimizer import infeasible
 from optimizer.answer import Answer, answers
 from optimizer.calibration_used import calibration_used, calibration_warnings
@@ -26,7 +26,7 @@ from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
 from optimizer.ladder import explain_ladder
 from optimizer.names import check_names
-from optimizer.owned_offers import with_owned
+from optimizer.owned_offers import listed_offers
 from optimizer.performance.backends.measured import MEASURED
 from optimizer.plan import Alternative, Cost, Layout, Performance, Plan, PriceBasis, SolverRun, SpeedCoverage
 from optimizer.programs.layout import LayoutAnswer, Settings, cheapest
@@ -108,11 +108,11 @@ def pose(
 ) -> Problem:
     """Do all the arithmetic that comes before the solver: candidates, prices, rules."""
     model = model or load_model(scenario.model)
-    listed = catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files)
-    listed = with_owned(listed, scenario.prices.owned, today or date.today())
+    day = today or date.today()
+    listed = listed_offers(scenario.prices, day, catalog)
     catalog = at_own_prices(scenario, listed)
     check_names(scenario, catalog.frame)
-    return pose_on(scenario, model, listed, catalog, today or date.today())
+    return pose_on(scenario, model, listed, catalog, day)
 
 
 def pose_on(scenario: Scenario, model: ModelSpec, listed: OfferTable, catalog: OfferTable, today: date) -> Problem:

@@ -8,7 +8,7 @@ from datetime import date
 
 from catalogs.errors import near_matches
 from catalogs.models import ModelSpec, load_model
-from catalogs.offers import OfferTable, load_offers
+from catalogs.offers import OfferTable
 from optimizer.candidates import node_shapes
 from optimizer.errors import QuestionError
 from optimizer.fleet.instance import Posed, pose_fleet
@@ -17,7 +17,7 @@ from optimizer.fleet.question import FleetScenario
 from optimizer.fleet.sites import rental_sites
 from optimizer.fleet.traffic import Traffic, read_traffic
 from optimizer.names import check_names
-from optimizer.owned_offers import with_owned
+from optimizer.owned_offers import listed_offers
 from optimizer.programs.fleet_instance import FleetInstance
 from optimizer.solve import at_own_prices
 
@@ -52,9 +52,7 @@ def pose(
     traffic = read_traffic(scenario)
     specs = [(models or {}).get(one.model) or load_model(one.model) for one in scenario.traffic]
     first = scenario.class_scenario(scenario.traffic[0], traffic.demands[0].traffic, traffic.demands[0].targets)
-    listed = with_owned(
-        catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files), scenario.prices.owned, day
-    )
+    listed = listed_offers(scenario.prices, day, catalog)
     offers = at_own_prices(first, listed)
     check_names(first.model_copy(update={"limits": scenario.limits}), offers.frame)
     _check_regions(traffic, offers)

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from catalogs.models import ModelSpec, load_model
-from catalogs.offers import OfferTable, load_offers
+from catalogs.offers import OfferTable
 from optimizer.answer import Answer, answers
 from optimizer.calibration_used import calibration_used, calibration_warnings
 from optimizer.candidates import node_shapes
 from optimizer.choices import MICRO, broken_offer_rules
 from optimizer.explain import why_no_candidate, why_none
 from optimizer.infeasible import find_nearest_misses
+from optimizer.owned_offers import listed_offers
 from optimizer.rules import bits_of_kind
 from optimizer.scenario import Scenario
 from optimizer.solve import Problem, cheapest_answer, conflict_table, pose, with_targets_given_up
@@ -71,7 +72,7 @@ def find_break_evens(
     """
     day = today or date.today()
     model = model or load_model(scenario.model)
-    listed = catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files)
+    listed = listed_offers(scenario.prices, day, catalog)
     problem = pose(scenario, model=model, catalog=listed, today=day)
     again = Repriced(problem, day)
     chosen = partial(matching, pattern=offer) if offer is not None else None

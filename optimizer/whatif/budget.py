@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from catalogs.models import ModelSpec, load_model
-from catalogs.offers import OfferTable, load_offers
+from catalogs.offers import OfferTable
 from optimizer.choices import MICRO
+from optimizer.owned_offers import listed_offers
 from optimizer.scenario import Scenario
 from optimizer.version import __version__
 from optimizer.whatif.budget_report import MAXIMIZED, Binding, Bought, BudgetAnswer, BudgetReport, Margin, Maximized
@@ -61,12 +62,13 @@ def what_budgets_buy(
         QuestionError, CatalogError: something the user gave is wrong.
         AuditError: the checker found a rule broken in an answer.
     """
+    day = today or date.today()
     unlimited = scenario.changed("limits", budget_usd_per_hour=None)
     ground = Ground(
         unlimited,
         model or load_model(scenario.model),
-        catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files),
-        today or date.today(),
+        listed_offers(scenario.prices, day, catalog),
+        day,
     )
     budgets = sorted({micro(usd) for usd in budgets_usd_per_hour})
     wanted = tuple(name for name in MAXIMIZED if name in maximize)

@@ -10,12 +10,13 @@ from datetime import date
 from functools import partial
 
 from catalogs.models import ModelSpec, load_model
-from catalogs.offers import OfferTable, load_offers
+from catalogs.offers import OfferTable
 from optimizer.answer import Answer
 from optimizer.calibration_used import calibration_used
 from optimizer.check import check_layout
 from optimizer.choices import MICRO
 from optimizer.errors import QuestionError
+from optimizer.owned_offers import listed_offers
 from optimizer.plan import HOURS_PER_MONTH, Cost, Layout, Plan
 from optimizer.scenario import Scenario
 from optimizer.solve import at_own_prices, cheapest_answer, pose, solve
@@ -99,7 +100,7 @@ def find_shock(
         raise QuestionError("nothing changes: give --price, --remove-provider, --remove-gpu or --remove-offer")
     day = today or date.today()
     model = model or load_model(scenario.model)
-    listed = catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files)
+    listed = listed_offers(scenario.prices, day, catalog)
     touched = [int(change.of(listed).sum()) for change in changes]
     asked = partial(cheapest_answer, scenario, model=model, today=day)
     before = asked(catalog=listed)

@@ -11,6 +11,8 @@ from optimizer.errors import ScenarioError
 from optimizer.owned import OwnedHardware
 from optimizer.owned_offers import with_owned
 from optimizer.solve import solve
+from optimizer.whatif.breakeven import find_break_evens
+from optimizer.whatif.shock import find_shock, price_change
 from tests.optimizer.catalogs import SMALL, TODAY, catalog, offer, question
 
 NODE: dict[str, Any] = {
@@ -79,3 +81,22 @@ def test_an_unknown_gpu_is_answered_with_near_matches() -> None:
 def test_hardware_is_seen_on_the_day_of_the_question() -> None:
     table = with_owned(catalog(offer("L4-24GB", 1.0)), (OwnedHardware(**NODE),), date(2026, 1, 2))
     assert table.frame.set_index("term").loc["owned", "seen_on"].date() == date(2026, 1, 2)
+
+
+def test_a_what_if_reprices_hardware_of_ones_own_as_it_does_any_offer() -> None:
+    # Renting costs $10.00 an hour, the own node $9.19: it stays the answer until it costs as much.
+    scenario = question({"prices": {"owned": [NODE]}}, model=SMALL)
+    table = catalog(offer("H100-SXM-80GB", 10.0, 8))
+    found = find_break_evens(scenario, offer="own", catalog=table, today=TODAY)
+    assert found.asked is not None
+    assert found.asked.at is not None
+    assert found.asked.at.price_usd_per_node_hour == 9.999999  # the last at which it is cheaper
+    dearer = find_shock(scenario, [price_change("own=+50%")], catalog=table, today=TODAY)
+    assert dearer.verdict == "move"
+
+
+def test_hardware_of_another_question_is_replaced() -> None:
+    table = catalog(offer("H100-SXM-80GB", 30.0, 8))
+    first = with_owned(table, (OwnedHardware(**NODE, name="first"),), TODAY)
+    second = with_owned(first, (OwnedHardware(**NODE, name="second"),), TODAY)
+    assert set(second.frame.loc[second.frame["term"] == "owned", "instance_type"]) == {"second"}

@@ -158,11 +158,11 @@ def _sites(owned_usd: float) -> list[Fields]:
         },
         {
             "id": "site 3", "provider": "own", "provider_kind": "own", "region": "home",
-            "instance_type": "8x L40S-48GB (own)", "gpu": "L40S-48GB", "gpus_per_node": 8, "spot": False,
+            "instance_type": "8x L40S-48GB", "gpu": "L40S-48GB", "gpus_per_node": 8, "spot": False,
             "fabric": "pcie", "scale_up_gpus": 1, **common,
             "purchases": [
                 # Four years outlast a horizon of two.
-                purchase("8x L40S-48GB (own)", "owned", owned_usd, 2 * owned_usd, by_hours(1, 1), years=4.0,
+                purchase("8x L40S-48GB", "owned", owned_usd, 2 * owned_usd, by_hours(1, 1), years=4.0,
                          upfront=CAPITAL, seen=TODAY, source="owned"),
             ],
         },

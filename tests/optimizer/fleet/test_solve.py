@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,3 +180,12 @@ def test_the_answer_does_not_depend_on_sites_that_are_never_the_cheapest() -> No
         today=TODAY,
     )
     assert [site.provider for site in problem.posed.sites] == ["acme"]
+
+
+def test_a_log_multiplied_by_a_profile_passes_its_audit(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("input_tokens,output_tokens\n" + "300,100\n6000,400\n" * 5)
+    fields = {"classes": [], "log": {"file": str(log), "request_rate": 4, "classes": 2}, "profile": DAY}
+    plan = ask(H100, **fields)
+    assert plan.status == "optimal"
+    assert sum(one.requests_per_second_by_period[0] for one in plan.classes) == 1.0
