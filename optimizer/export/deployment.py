@@ -132,6 +132,23 @@ class EngineLaunch:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """Replicas of a deployment on nodes that hold the same.
+
+    Attributes:
+        group: DNS label of these nodes; deployments that share nodes name the same group.
+        units: how many such nodes (of a replica that spans nodes: how many such sets of nodes).
+        gpu_indices: of each replica on one of them, the GPUs that are its own (of one that spans nodes, on each node).
+        ports: of each replica, where it serves: unique on a node, whatever else runs there.
+    """
+
+    group: str
+    units: int
+    gpu_indices: tuple[tuple[int, ...], ...]
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """Replicas that run alike on nodes of one offer.
 
@@ -143,6 +160,7 @@ class Deployment:
         fallbacks: next cheapest offers of nodes that run exactly the same commands (same GPU, GPUs per node and
             fabric), cheapest first.
         context: lines for people that head each file: the plan's summary, price, date of prices, targets.
+        placements: which replicas lie where; a node that holds replicas of several models has one in each deployment.
     """
 
     name: str
@@ -153,6 +171,7 @@ class Deployment:
     nodes: Nodes
     fallbacks: tuple[Nodes, ...]
     context: tuple[str, ...]
+    placements: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
