@@ -1,8 +1,8 @@
 """Releases of each engine, and which flags came when.
 
-Releases: the Python package index, read on 2026-11-30. Which flags came when: `vllm/engine/arg_utils.py` of 0.8.5, 0.9.0,
-0.11.0, 0.11.1, 0.12.0 and 0.33.0; SGLang's `server_args.py` of 0.4.6, 0.4.10, 0.5.20, 0.5.21 and 0.5.22 and `arg_groups`
-of 0.5.23; `tensorrt_llm/commands/serve.py` of January 2026 (1.2).
+Releases: the Python package index, read on 2026-11-30. Which flags came when: vLLM's `engine/arg_utils.py` of 0.8.5,
+0.9.0, 0.11.0, 0.11.1, 0.12.0 and 0.33.0; SGLang's `server_args.py` of 0.4.6, 0.4.10, 0.5.20, 0.5.21 and 0.5.22, and its
+`arg_groups` of 0.5.23; TensorRT-LLM's `commands/serve.py` as of 1.2.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from optimizer.engine_flags.weights import DTYPES, weight_flags
 
 
 def layout_flags(serving: Serving) -> tuple[Flag, ...]:
-    """Return the flags of a layout. vLLM's --max-num-seqs and --max-num-batched-tokens are of one data-parallel rank."""
+    """Return the flags of a layout; --max-num-seqs and --max-num-batched-tokens are of one data-parallel rank."""
     flags = [Flag("--tensor-parallel-size", str(serving.tp))]
     flags += [Flag("--pipeline-parallel-size", str(serving.pp))] if serving.pp > 1 else []
     flags += [Flag("--data-parallel-size", str(serving.attention_dp))] if serving.attention_dp > 1 else []

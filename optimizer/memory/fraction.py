@@ -27,9 +27,9 @@ def memory_fraction(
 ) -> float:
     """Return the fraction that `policy.engine` is to be told, in hundredths.
 
-    Under "engine" it is the policy's own. Under "framework" it is what the policy's headroom leaves, so that memory that
-    is paid for holds cache, or the smallest with which the engine holds the requests where that is more. TensorRT-LLM
-    takes its fraction of what is left beside the weights: there it is the smallest.
+    Under "engine" it is the policy's own. Under "framework" it is what the policy's headroom leaves, so that memory
+    that is paid for holds cache, or the smallest with which the engine holds the requests where that is more.
+    TensorRT-LLM takes its fraction of what is left beside the weights: there it is the smallest.
 
     Args:
         model: the model.
