@@ -134,7 +134,9 @@ def _usage(place: Place) -> list[str]:
             f"more than its price. To use {provider} itself, rent the nodes there and name them in "
             "~/.sky/ssh_node_pools.yaml (infra: ssh/NAME)."
         )
-    secrets = "".join(f" [--secret {name}]" if free else f" --secret {name}" for name, free in secrets_of(place).items())
+    secrets = "".join(
+        f" [--secret {name}]" if free else f" --secret {name}" for name, free in secrets_of(place).items()
+    )
     verb = "serve up" if _is_service(place) else f"launch -c {place.group}"
     lines += ["", f"sky {verb} FILE{secrets}"]
     if len(place.seats) > 1:
