@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Final
 
 from catalogs.errors import near_matches
+from optimizer.engines import ENGINE_NAMES
 from optimizer.errors import QuestionError
 from optimizer.export.deployment import Deployment, LaunchFile
 
@@ -48,6 +49,12 @@ def launch_files(name: str, deployments: tuple[Deployment, ...]) -> tuple[Launch
         QuestionError: there is no such target, or it cannot express a deployment.
     """
     check_target(name)
+    for one in deployments:
+        if one.launch.mpi and name not in ENGINE_NAMES:
+            raise QuestionError(
+                f"--to {name}: {one.launch.engine} over {one.replica.nodes} nodes is started by MPI, which no manifest "
+                f"can write down; use --to {one.launch.engine}, or --engine vllm or sglang"
+            )
     module, _, function = TARGETS[name].partition(":")
     target: Target = getattr(import_module(module), function)
     return target(deployments)
