@@ -6,12 +6,24 @@ dstack.ai/docs, "Tasks", "Distributed tasks". dstack reads ${{ }} and $$ in comm
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 from typing import Any, Final
+from zlib import crc32
 
 from optimizer.export.deployment import Deployment, LaunchFile, Nodes
 from optimizer.export.gpu_names import gpu_names, vendor
-from optimizer.export.offers import disk_gb, header, machine_name, offer_words, price_ceiling, region_name
+from optimizer.export.offers import (
+    by_contract,
+    disk_gb,
+    header,
+    machine_name,
+    offer_lines,
+    offers_of,
+    owned,
+    price_ceiling,
+    region_name,
+)
 from optimizer.export.places import Place, places
 from optimizer.export.words import LEADER_ADDRESS, NODE_RANK, shell_command
 from optimizer.export.yaml_text import Flow, Script, yaml_text
@@ -39,16 +51,45 @@ _NAME_LENGTH: Final = 41
 _START: Final = "dstack apply -f FILE"
 
 
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """Nodes that hold replicas of the same deployments."""
+
+    places: tuple[Place, ...]
+
+    @property
+    def name(self) -> str:
+        return _name(self.places[0].group, "-fleet")
+
+    @property
+    def nodes(self) -> Nodes:
+        return self.places[0].nodes
+
+    @property
+    def count(self) -> int:
+        return sum(place.node_count for place in self.places)
+
+    @property
+    def deployments(self) -> tuple[Deployment, ...]:
+        return tuple({each.name: each for place in self.places for each in place.deployments}.values())
+
+    @property
+    def blocks(self) -> int:
+        """Parts of a node that runs can be given: 1 where each node holds one replica."""
+        if all(len(place.seats) == 1 for place in self.places):
+            return 1
+        gpus = self.nodes.gpus_per_node
+        return gpus // gcd(gpus, *{len(seat.gpus) for place in self.places for seat in place.seats})
+
+
 def dstack(deployments: tuple[Deployment, ...]) -> tuple[LaunchFile, ...]:
     """Write a fleet for the nodes of each set of deployments that share them, and a run for each deployment."""
     files: list[LaunchFile] = []
     for shared in _sharing(places(deployments)):
-        runs_on = tuple({each.name: each for place in shared for each in place.deployments}.values())
-        fleet_name = _name(f"{shared[0].group}-fleet")
-        usage = _fleet_usage(runs_on)
-        files.append(LaunchFile(f"{fleet_name}.dstack.yml", yaml_text([_fleet(fleet_name, shared, runs_on)], usage)))
-        for deployment in runs_on:
-            files += _runs(deployment, fleet_name, shared)
+        fleet = _Fleet(tuple(shared))
+        text = yaml_text([_fleet(fleet)], _fleet_usage(fleet.deployments))
+        files.append(LaunchFile(f"{fleet.name}.dstack.yml", text))
+        files += [file for deployment in fleet.deployments for file in _runs(deployment, fleet)]
     return tuple(files)
 
 
@@ -63,48 +104,43 @@ def _sharing(found: tuple[Place, ...]) -> list[list[Place]]:
     return groups
 
 
-def _name(name: str) -> str:
-    """Return a name that dstack takes: 2 to 41 of a-z, 0-9 and "-", a letter first."""
+def _name(name: str, ending: str = "") -> str:
+    """Return a name that dstack takes: 2 to 41 of a-z, 0-9 and "-", a letter first; long ones end in a checksum."""
     lettered = name if name[:1].isalpha() else f"m-{name}"
-    return lettered[:_NAME_LENGTH].rstrip("-").ljust(2, "0")
-
-
-def _offers(deployments: tuple[Deployment, ...]) -> tuple[Nodes, ...]:
-    first = deployments[0]
-    return (first.nodes, *first.fallbacks) if len(deployments) == 1 else (first.nodes,)
+    if len(lettered + ending) > _NAME_LENGTH:
+        checksum = f"-{crc32(lettered.encode()):08x}"
+        lettered = lettered[: _NAME_LENGTH - len(checksum + ending)] + checksum
+    return f"{lettered}{ending}".ljust(2, "0")
 
 
 def _fleet_usage(deployments: tuple[Deployment, ...]) -> list[str]:
     lines = ["Offers (max_price is for one node; dstack takes the cheapest that it finds):"]
-    lines += [f"  {offer_words(offer)}" for offer in _offers(deployments)]
-    for provider in sorted({offer.provider for offer in _offers(deployments)} - set(_BACKENDS)):
+    lines += offer_lines(deployments)
+    if owned(deployments[0].nodes):
+        lines.append("Your own nodes: their addresses, user and key go under ssh_config.")
+    rented = [offer for offer in offers_of(deployments) if not owned(offer)]
+    for provider in sorted({offer.provider for offer in rented} - set(_BACKENDS)):
         lines.append(
             f"dstack has no backend {provider}: for its offers all of your backends are asked for the same GPUs, at no "
             f"more than its price. To use {provider} itself, rent the nodes there and name them under ssh_config."
         )
-    return header(deployments, *lines, "", f"{_START}   (first this fleet, then the runs)")
+    return header(deployments, *lines, "", f"{_START} (first this fleet, then the runs)")
 
 
-def _fleet(name: str, shared: list[Place], deployments: tuple[Deployment, ...]) -> dict[str, Any]:
-    nodes = shared[0].nodes
-    # From none on: nodes are rented when a run asks for them.
-    fleet: dict[str, Any] = {"type": "fleet", "name": name, "nodes": f"0..{sum(each.node_count for each in shared)}"}
-    if any(place.nodes_per_unit > 1 for place in shared):
-        fleet["placement"] = "cluster"
-    blocks = _blocks(shared)
-    if blocks > 1:
-        fleet["blocks"] = blocks
-    fleet["resources"] = _resources(nodes, nodes.gpus_per_node, deployments)
-    return fleet | _where(_offers(deployments)) | {"idle_duration": "1h"}
-
-
-def _blocks(shared: list[Place]) -> int:
-    """Return parts of a node that runs can be given: 1 where each node holds one replica."""
-    if all(len(place.seats) == 1 for place in shared):
-        return 1
-    gpus = shared[0].nodes.gpus_per_node
-    widths = {len(seat.gpus) for place in shared for seat in place.seats}
-    return gpus // gcd(gpus, *widths)
+def _fleet(fleet: _Fleet) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "fleet", "name": fleet.name}
+    if not owned(fleet.nodes):
+        # From none on: nodes are rented when a run asks for them.
+        found["nodes"] = f"0..{fleet.count}"
+    if any(place.nodes_per_unit > 1 for place in fleet.places):
+        found["placement"] = "cluster"
+    if fleet.blocks > 1:
+        found["blocks"] = fleet.blocks
+    if owned(fleet.nodes):
+        hosts = [f"ADDRESS-OF-NODE-{number}" for number in range(fleet.count)]
+        return found | {"ssh_config": {"user": "ubuntu", "identity_file": "~/.ssh/id_ed25519", "hosts": hosts}}
+    found["resources"] = _resources(fleet.nodes, fleet.nodes.gpus_per_node, fleet.deployments)
+    return found | _where(offers_of(fleet.deployments)) | {"idle_duration": "1h"}
 
 
 def _resources(nodes: Nodes, gpus: int, deployments: tuple[Deployment, ...]) -> dict[str, Any]:
@@ -129,12 +165,16 @@ def _where(offers: tuple[Nodes, ...]) -> dict[str, Any]:
 
 
 def _price(offers: tuple[Nodes, ...]) -> dict[str, Any]:
-    return {"spot_policy": "spot" if offers[0].spot else "on-demand", "max_price": price_ceiling(offers)}
+    spot = {offer.spot for offer in offers}
+    policy = {"spot_policy": "auto" if len(spot) > 1 else "spot" if True in spot else "on-demand"}
+    # What a contract comes to is no price that a backend's list has.
+    free = any(by_contract(offer) and offer.provider in _BACKENDS for offer in offers)
+    return policy if free else policy | {"max_price": price_ceiling(offers)}
 
 
-def _runs(deployment: Deployment, fleet: str, shared: list[Place]) -> list[LaunchFile]:
+def _runs(deployment: Deployment, fleet: _Fleet) -> list[LaunchFile]:
     if deployment.replica.nodes == 1:
-        run = _service(deployment, fleet, shared)
+        run = _service(deployment, fleet)
         return [LaunchFile(f"{deployment.name}.dstack.yml", _text(deployment, run))]
     names = [f"{deployment.name}-{number}" for number in range(deployment.replicas)]
     if deployment.replicas == 1:
@@ -150,11 +190,10 @@ def _text(deployment: Deployment, run: dict[str, Any]) -> str:
     return yaml_text([run], header([deployment], *usage, _START))
 
 
-def _service(deployment: Deployment, fleet: str, shared: list[Place]) -> dict[str, Any]:
+def _service(deployment: Deployment, fleet: _Fleet) -> dict[str, Any]:
     launch = deployment.launch
     (process,) = launch.processes
-    whole = _blocks(shared) == 1
-    gpus = deployment.nodes.gpus_per_node if whole else deployment.replica.gpus_on_each_node
+    gpus = deployment.nodes.gpus_per_node if fleet.blocks == 1 else deployment.replica.gpus_on_each_node
     service: dict[str, Any] = {"type": "service", "name": _name(deployment.name), "image": launch.image}
     service |= _environment(deployment)
     service["commands"] = [Script(_own_dollars(f"exec {shell_command(process)}") + "\n")]
@@ -164,7 +203,7 @@ def _service(deployment: Deployment, fleet: str, shared: list[Place]) -> dict[st
     return service | _placed(deployment, fleet, gpus)
 
 
-def _task(deployment: Deployment, name: str, fleet: str) -> dict[str, Any]:
+def _task(deployment: Deployment, name: str, fleet: _Fleet) -> dict[str, Any]:
     launch = deployment.launch
     task: dict[str, Any] = {"type": "task", "name": _name(name), "nodes": deployment.replica.nodes}
     task["image"] = launch.image
@@ -186,12 +225,15 @@ def _task(deployment: Deployment, name: str, fleet: str) -> dict[str, Any]:
     return task | _placed(deployment, fleet, deployment.nodes.gpus_per_node)
 
 
-def _placed(deployment: Deployment, fleet: str, gpus: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"fleets": Flow((fleet,)), "resources": _resources(deployment.nodes, gpus, (deployment,))}
+def _placed(deployment: Deployment, fleet: _Fleet, gpus: int) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "fleets": Flow((fleet.name,)),
+        "resources": _resources(deployment.nodes, gpus, (deployment,)),
+    }
     if deployment.replica.model.startswith("/"):
         path = deployment.replica.model
         found["volumes"] = [{"instance_path": path, "path": path}]
-    return found | _price((deployment.nodes, *deployment.fallbacks))
+    return found if owned(deployment.nodes) else found | _price(offers_of(fleet.deployments))
 
 
 def _environment(deployment: Deployment) -> dict[str, Any]:

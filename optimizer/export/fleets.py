@@ -80,9 +80,7 @@ def _deployment(
         replicas=replicas,
         replicas_per_node=max(len(one.ports) for one in placements),
         nodes=nodes,
-        fallbacks=fallbacks(
-            market, nodes, nodes_per_replica=pool.nodes_per_replica, scale_up_gpus=site.scale_up_gpus
-        ),
+        fallbacks=fallbacks(market, nodes, nodes_per_replica=pool.nodes_per_replica, scale_up_gpus=site.scale_up_gpus),
         context=_context(plan, pool, replicas, market.problem),
         placements=placements,
     )
@@ -130,8 +128,7 @@ def _longest(plan: FleetPlan, asked: FleetScenario, pool: Pool) -> int:
     served = {one.class_name for one in pool.serves}
     classes = [one for one in plan.classes if one.name in served and one.model == pool.model]
     lengths = [
-        kept.get(one.name)
-        or longest_request(one.input_tokens, one.output_tokens, one.input_cv, one.output_cv)
+        kept.get(one.name) or longest_request(one.input_tokens, one.output_tokens, one.input_cv, one.output_cv)
         for one in classes
     ]
     return max(lengths, default=pool.memory.context_tokens)

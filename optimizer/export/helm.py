@@ -63,8 +63,8 @@ def _usage(deployments: tuple[Deployment, ...]) -> list[str]:
 def _check(deployment: Deployment) -> None:
     if deployment.launch.engine != "vllm":
         raise QuestionError(
-            f"helm-values: {deployment.name} runs {deployment.launch.engine}, and the chart (vllm-stack) runs vLLM only: "
-            "use --to kubernetes"
+            f"helm-values: {deployment.name} runs {deployment.launch.engine}, and the chart (vllm-stack) runs vLLM "
+            "only: use --to kubernetes"
         )
     if deployment.replica.nodes > 1:
         raise QuestionError(

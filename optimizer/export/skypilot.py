@@ -6,12 +6,25 @@ docs.skypilot.co, "Distributed Multi-Node Jobs".
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Final
 
+from optimizer.errors import QuestionError
 from optimizer.export.compose import LOADING_SECONDS
 from optimizer.export.deployment import Deployment, LaunchFile, Nodes
 from optimizer.export.gpu_names import skypilot_name
-from optimizer.export.offers import disk_gb, header, machine_name, offer_words, price_ceiling, region_name
+from optimizer.export.offers import (
+    by_contract,
+    disk_gb,
+    header,
+    machine_name,
+    offer_lines,
+    offers_of,
+    open_port,
+    owned,
+    price_ceiling,
+    region_name,
+)
 from optimizer.export.places import Place, Seat, places, secrets_of
 from optimizer.export.words import LEADER_ADDRESS, NODE_RANK, serving_on, shell_command
 from optimizer.export.yaml_text import Script, yaml_text
@@ -48,15 +61,18 @@ def _is_service(place: Place) -> bool:
     return place.units > 1 and len(place.seats) == 1
 
 
-def _offers(place: Place) -> tuple[Nodes, ...]:
-    """Return the planned nodes and what may stand in for them: only what all that share a node can run on."""
-    if len(place.deployments) > 1:
-        return (place.nodes,)
-    return (place.nodes, *place.deployments[0].fallbacks)
-
-
 def task(place: Place) -> dict[str, Any]:
-    """Return the task of one kind of node."""
+    """Return the task of one kind of node.
+
+    Raises:
+        QuestionError: replicas that share a node need several images.
+    """
+    images = sorted({each.launch.image for each in place.deployments})
+    if len(images) > 1:
+        raise QuestionError(
+            f"skypilot: {place.group} runs {' and '.join(images)} on one node, and a task has one image: "
+            "use --to docker-compose or kubernetes"
+        )
     launch = place.seats[0].deployment.launch
     found: dict[str, Any] = {"name": place.group}
     nodes = place.nodes_per_unit if _is_service(place) else place.node_count
@@ -68,9 +84,8 @@ def task(place: Place) -> dict[str, Any]:
             "replicas": place.units,
             "readiness_probe": {"path": launch.processes[0].ready_path, "initial_delay_seconds": LOADING_SECONDS},
         }
-    environment = {name: value for each in place.deployments for name, value in each.launch.environment}
-    if environment:
-        found["envs"] = environment
+    if len(place.seats) == 1 and launch.environment:
+        found["envs"] = dict(launch.environment)
     # Without a value SkyPilot asks for one; with an empty one it may be given.
     secrets = {name: "" if optional else None for name, optional in secrets_of(place).items()}
     if secrets:
@@ -86,7 +101,7 @@ def _resources(place: Place) -> dict[str, Any]:
         "disk_size": max(disk_gb(each.replica, place.nodes.gpu) for each in place.deployments),
         "ports": ports[0] if len(ports) == 1 else ports,
     }
-    candidates = _candidates(_offers(place))
+    candidates = _candidates(offers_of(place.deployments))
     if len(candidates) == 1:
         return candidates[0] | shared
     return shared | {"ordered": candidates}
@@ -94,6 +109,8 @@ def _resources(place: Place) -> dict[str, Any]:
 
 def _candidates(offers: tuple[Nodes, ...]) -> list[dict[str, Any]]:
     """Return offers as resources, cheapest first; those of clouds that SkyPilot does not know as any cloud."""
+    if owned(offers[0]):
+        return [{"infra": "ssh", "accelerators": _accelerators(offers[0], "")}]
     found = [_candidate(offer) for offer in offers if offer.provider in _CLOUDS]
     unknown = [offer for offer in offers if offer.provider not in _CLOUDS]
     if unknown:
@@ -118,25 +135,31 @@ def _of_any_cloud(offers: list[Nodes]) -> dict[str, Any]:
 
 
 def _gpus_and_price(offer: Nodes, provider: str, priced: tuple[Nodes, ...] | list[Nodes]) -> dict[str, Any]:
-    return {
-        "accelerators": f"{skypilot_name(offer.gpu, provider)}:{offer.gpus_per_node}",
-        "use_spot": offer.spot,
-        "max_hourly_cost": price_ceiling(priced),
-    }
+    resources: dict[str, Any] = {"accelerators": _accelerators(offer, provider), "use_spot": offer.spot}
+    # What a contract comes to is no price that a cloud's list has.
+    if not (provider and by_contract(offer)):
+        resources["max_hourly_cost"] = price_ceiling(priced)
+    return resources
+
+
+def _accelerators(offer: Nodes, provider: str) -> str:
+    return f"{skypilot_name(offer.gpu, provider)}:{offer.gpus_per_node}"
 
 
 def _usage(place: Place) -> list[str]:
     lines = ["Offers, in this order (max_hourly_cost is for one node; SkyPilot 0.13 or newer):"]
-    lines += [f"  {offer_words(offer)}" for offer in _offers(place)]
-    for provider in sorted({offer.provider for offer in _offers(place)} - set(_CLOUDS)):
+    lines += offer_lines(place.deployments)
+    if owned(place.nodes):
+        lines.append("Your own nodes: name them in ~/.sky/ssh_node_pools.yaml.")
+    for provider in _unknown(place):
         lines.append(
             f"SkyPilot has no cloud {provider}: for its offers any cloud of yours is asked for the same GPUs, at no "
             f"more than its price. To use {provider} itself, rent the nodes there and name them in "
             "~/.sky/ssh_node_pools.yaml (infra: ssh/NAME)."
         )
-    secrets = "".join(
-        f" [--secret {name}]" if free else f" --secret {name}" for name, free in secrets_of(place).items()
-    )
+    lines.append(open_port(seat.port for seat in place.seats))
+    named = secrets_of(place).items()
+    secrets = "".join(f" [--secret {name}]" if optional else f" --secret {name}" for name, optional in named)
     verb = "serve up" if _is_service(place) else f"launch -c {place.group}"
     lines += ["", f"sky {verb} FILE{secrets}"]
     if len(place.seats) > 1:
@@ -148,6 +171,11 @@ def _usage(place: Place) -> list[str]:
         if deployment.replica.model.startswith("/"):
             lines.append(f"The image has to hold {deployment.replica.model}; or mount it under file_mounts.")
     return lines
+
+
+def _unknown(place: Place) -> list[str]:
+    rented = [offer for offer in offers_of(place.deployments) if not owned(offer)]
+    return sorted({offer.provider for offer in rented} - set(_CLOUDS))
 
 
 def _run(place: Place) -> str:
@@ -178,5 +206,6 @@ def _run_across_nodes(seat: Seat) -> str:
 
 def _in_background(seat: Seat) -> str:
     process = serving_on(seat.deployment.launch.processes[0], seat.deployment, seat.port)
-    gpus = ",".join(map(str, seat.gpus))
-    return f"CUDA_VISIBLE_DEVICES={gpus} {shell_command(process)} &\n"
+    variables = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, seat.gpus)), **dict(seat.deployment.launch.environment)}
+    said = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    return f"{said} {shell_command(process)} &\n"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from optimizer.export.compose import compose_project
 from optimizer.export.deployment import Deployment, LaunchFile, Nodes
 from optimizer.export.gpu_names import vendor
-from optimizer.export.offers import disk_gb, machine_name, price_ceiling, region_name
+from optimizer.export.offers import disk_gb, machine_name, offers_of, price_ceiling, region_name
 from optimizer.export.places import Place, places, secrets_of
 from optimizer.export.words import LEADER_ADDRESS, NODE_RANK
 from optimizer.export.yaml_text import Script, yaml_text
@@ -34,21 +34,22 @@ VARIABLES: Final = """# What a plan of shardwise asks for, declared for Terrafor
 variable "shardwise_nodes" {
   description = "Groups of nodes that run the same containers, by name."
   type = map(object({
-    provider             = string       # as the plan names it: aws, gcp, lambda, ...
-    region               = string       # empty where the price is the same in all regions
-    instance_type        = string       # empty where the provider has no name for it: rent gpus_per_node of gpu
-    gpu                  = string
-    gpus_per_node        = number
-    node_count           = number       # in all
-    nodes_per_replica    = number       # over 1: nodes of a replica belong on one network, the first is its leader
-    spot                 = bool
-    max_price_usd_per_hour = number   # of one node
-    network              = string       # between nodes
-    disk_gb              = number
-    ports                = list(number) # where a node answers requests
-    secrets              = list(string) # names of the placeholders @NAME@ that stand for secrets
-    user_data            = map(string)  # cloud-init by role: server, or leader and worker
-    fallbacks = list(object({           # that run the same, cheapest first
+    plan                   = string       # where these nodes come from, for people
+    provider               = string       # as the plan names it: aws, gcp, lambda, ...
+    region                 = string       # empty where the price is the same in all regions
+    instance_type          = string       # empty where the provider has no name for it: rent gpus_per_node of gpu
+    gpu                    = string
+    gpus_per_node          = number
+    node_count             = number       # in all
+    nodes_per_replica      = number       # over 1: nodes of a replica belong on one network, the first is its leader
+    spot                   = bool
+    max_price_usd_per_hour = number       # of one node
+    network                = string       # between nodes
+    disk_gb                = number
+    ports                  = list(number) # where a node answers requests
+    secrets                = list(string) # names of the placeholders @NAME@ that stand for secrets
+    user_data              = map(string)  # cloud-init by role: server, or leader and worker
+    fallbacks = list(object({ # that run the same, cheapest first
       provider               = string
       region                 = string
       instance_type          = string
@@ -82,10 +83,10 @@ def terraform(deployments: tuple[Deployment, ...]) -> tuple[LaunchFile, ...]:
 def group(place: Place) -> dict[str, Any]:
     """Return one kind of node."""
     deployments = place.deployments
-    fallbacks = deployments[0].fallbacks if len(deployments) == 1 else ()
     roles = ("server",) if place.nodes_per_unit == 1 else ("leader", "worker")
     nodes = place.nodes
     return {
+        "plan": " ".join(" ".join(line for each in deployments for line in each.context).split()),
         **_offer(nodes),
         "gpu": nodes.gpu,
         "gpus_per_node": nodes.gpus_per_node,
@@ -96,7 +97,7 @@ def group(place: Place) -> dict[str, Any]:
         "ports": sorted({place.seats_of(each)[0].port for each in deployments}),
         "secrets": sorted(secrets_of(place)),
         "user_data": {role: cloud_init(place, role) for role in roles},
-        "fallbacks": [_offer(each) for each in fallbacks],
+        "fallbacks": [_offer(each) for each in offers_of(deployments)[1:]],
     }
 
 

@@ -1,19 +1,22 @@
 """YAML as launch files hold it: typed objects in, block style out, every string read back as the string that it was.
 
-Tools read YAML by different rules: PyYAML by 1.1, Docker Compose and Helm by 1.2, kubectl by a mixture. What any of them
-takes for a number, a boolean or null is quoted.
+Tools read YAML by different rules: PyYAML by 1.1, Docker Compose and Helm by 1.2, kubectl by a mixture. What any of
+them takes for a number, a boolean or null is quoted.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import yaml
 
 _WORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", ""})
-_LIKE_A_NUMBER: Final = re.compile(r"[-+.]?[0-9]|[-+]?\.(inf|nan)", re.IGNORECASE)
+# Numbers to base 2, 8, 10, 16 and 60, with underscores and commas; dates and times.
+_LIKE_A_NUMBER: Final = re.compile(r"[-+]?(\.?[0-9][0-9a-fxotz_.,:+\- ]*|\.(inf|nan))", re.IGNORECASE)
+_WIDTH: Final = 118
 
 
 class Script(str):
@@ -42,7 +45,7 @@ def _string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = None
     if isinstance(value, Script) and "\n" in value:
         style = "|"
-    elif value.strip().lower() in _WORDS or _LIKE_A_NUMBER.match(value):
+    elif value.strip().lower() in _WORDS or _LIKE_A_NUMBER.fullmatch(value):
         style = "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style=style)
 
@@ -71,9 +74,14 @@ def yaml_text(documents: Sequence[Any], header: Iterable[str] = ()) -> str:
 
 
 def comments(lines: Iterable[str]) -> str:
-    """Return lines as comments of YAML, HCL or a shell; what could end one is taken out."""
-    said = (" ".join(line.split()) for line in lines)
-    return "".join(f"# {_printable(line)}".rstrip() + "\n" for line in said)
+    """Return lines as comments of YAML, wrapped; what could end one is taken out."""
+    said = (_printable(" ".join(line.split())) for line in lines)
+    wrapped = (part for line in said for part in _wrap(line) or [""])
+    return "".join(f"# {line}".rstrip() + "\n" for line in wrapped)
+
+
+def _wrap(line: str) -> list[str]:
+    return textwrap.wrap(line, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _printable(line: str) -> str:
