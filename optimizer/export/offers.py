@@ -12,6 +12,7 @@ from optimizer.export.gpu_names import memory_gib
 
 # Where a source prices GPUs, not machines, the catalog names the machine by its GPUs: no provider knows such a name.
 _NO_MACHINE: Final = re.compile(r"\d+x ")
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _NO_REGION: Final = frozenset({"", "global"})
 DEAREST: Final = 2.0  # times the planned price: above, an offer stands in for nothing without being asked
 _IMAGE_GB: Final = 100  # engines' images unpack to 20-40 GB; the rest is for logs and caches
@@ -23,8 +24,13 @@ def machine_name(nodes: Nodes) -> str:
 
 
 def region_name(nodes: Nodes) -> str:
-    """Return the provider's name of the region; empty where the price is the same in all."""
-    return "" if nodes.region in _NO_REGION else nodes.region
+    """Return the provider's name of the region; empty where the price is the same in all, or where it is no name."""
+    return "" if nodes.region in _NO_REGION or not is_label(nodes.region) else nodes.region
+
+
+def is_label(text: str) -> bool:
+    """Whether Kubernetes takes this as the value of a label, as all names of regions and most of machines are."""
+    return _LABEL.fullmatch(text) is not None
 
 
 def by_contract(nodes: Nodes) -> bool:

@@ -44,6 +44,12 @@ _CLOUDS: Final = {
     "verda": "verda",
     "yotta": "yotta",
 }
+_ENDING: Final = """# One that ends takes the others with it.
+wait -n
+status=$?
+kill $(jobs -p)
+exit "$status"
+"""
 _MACHINES: Final = frozenset({"aws", "azure", "gcp", "lambda", "nebius"})  # that both call by the same name
 _REGIONS: Final = frozenset({"aws", "azure", "gcp"})
 
@@ -184,8 +190,7 @@ def _run(place: Place) -> str:
     if len(place.seats) == 1:
         seat = place.seats[0]
         return shell_command(serving_on(seat.deployment.launch.processes[0], seat.deployment, seat.port)) + "\n"
-    ending = "# One that ends takes the others with it.\nwait -n\n"
-    return "".join(_in_background(seat) for seat in place.seats) + ending
+    return "".join(_in_background(seat) for seat in place.seats) + _ENDING
 
 
 def _run_across_nodes(seat: Seat) -> str:
