@@ -134,6 +134,23 @@ def test_workers_are_asked_for_nothing_and_know_their_rank() -> None:
     assert ranks == [{"name": "NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": path}}}]
 
 
+def test_nodes_that_share_memory_over_the_network_may_lock_it() -> None:
+    groups = manifests("a replica over two nodes")["LeaderWorkerSet"]["spec"]["leaderWorkerTemplate"]
+    for template in (groups["leaderTemplate"], groups["workerTemplate"]):
+        (one,) = template["spec"]["containers"]
+        assert one["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
+    assert "securityContext" not in container("one GPU")
+    (file,) = kubernetes(CASES["a replica over two nodes"])
+    assert "Ask for the network cards of efa under resources" in file.text
+
+
+def test_the_leaders_service_has_a_name_that_is_not_too_long() -> None:
+    spec = replica(nodes=2, pp=2)
+    (file,) = kubernetes((deployment("a" * 63, spec),))
+    _, service = yaml.safe_load_all(file.text)
+    assert service["metadata"]["name"] == "a" * 56 + "-leader"
+
+
 def test_secrets_are_references_and_optional_where_it_works_without() -> None:
     spec = replica()
     asked = deployment(launch=launch(spec, secrets=(), optional_secrets=("HF_TOKEN",)))

@@ -1,4 +1,4 @@
-"""Launch files go through the tools' own parsers, where SkyPilot or dstack is installed (checked: 0.14.1 and 0.22.5)."""
+"""Launch files go through the parsers of SkyPilot and dstack, where they are installed (checked: 0.14.1, 0.22.5)."""
 
 from __future__ import annotations
 
