@@ -40,7 +40,8 @@ class Hardware:
 
     Attributes:
         gpu: type, in words as of `explain --why-not`.
-        nodes, replicas: how many; one replica, or what the command starts, where neither is said.
+        nodes: how many in all.
+        replicas: servers like it; one, where neither is said.
     """
 
     gpu: str
@@ -109,7 +110,7 @@ def price_served(
 
 def _replicas(served: ServedLayout, hardware: Hardware) -> int | None:
     if hardware.replicas is not None:
-        return hardware.replicas
+        return hardware.replicas * served.replicas
     return served.replicas if hardware.nodes is None else None
 
 

@@ -85,6 +85,14 @@ def test_where_it_runs_is_kept_to() -> None:
     assert (four.today.usd_per_hour, four.today.layout.replicas) == (16.0, 4)
 
 
+def test_replicas_are_servers() -> None:
+    """A dense model's data-parallel ranks are replicas, in each server."""
+    served = read_vllm(f"vllm serve {MEDIUM} -dp 2")
+    found = price_served(served, Hardware("H100-SXM-80GB", replicas=3), question(model=MEDIUM), catalog=OFFERS)
+    assert found.today is not None
+    assert found.today.layout.replicas == 6
+
+
 def test_a_server_that_could_not_run_has_no_figures() -> None:
     """8B in BF16 does not fit a T4; that GPU has no BF16 either."""
     found = price_served(
