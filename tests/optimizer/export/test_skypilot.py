@@ -97,7 +97,7 @@ def test_replicas_that_share_a_node_have_gpus_and_ports_of_their_own(tmp_path: P
     shared, _ = skypilot(mixed_fleet())
     found = yaml.safe_load(shared.text)
     assert (found["name"], found["num_nodes"], found["resources"]["ports"]) == ("site-1-a", 2, [8000, 8001])
-    said = sorted(shell_commands(found["run"], tmp_path))
+    said = sorted(shell_commands(found["run"], tmp_path, calls=2))
     assert [command[command.index("--port") + 1] for command in said] == ["8001", "8000"]
     assert "CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_LOGGING_LEVEL=INFO vllm serve" in found["run"]
     assert "CUDA_VISIBLE_DEVICES=4,5,6,7 VLLM_LOGGING_LEVEL=INFO vllm serve" in found["run"]
