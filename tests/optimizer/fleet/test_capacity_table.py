@@ -230,7 +230,7 @@ def test_replicas_needed_alone_that_contradict_the_rates_are_refused(tmp_path):
     fields["models"][0]["kinds"][0]["replicas_needed_alone"] = 4
     path = tmp_path / "table.json"
     path.write_text(json.dumps(fields))
-    with pytest.raises(QuestionError, match="replicas_needed_alone of granite-34b on A100 is 4, but 0.25 requests/s"):
+    with pytest.raises(QuestionError, match="replicas_needed_alone of granite-34b on A100 is 4, but"):
         load_capacity_table(path)
 
 
