@@ -19,7 +19,7 @@ from catalogs.gpus import load_gpus
 from catalogs.nodes import Fabric, Network, Node, default_fabric, load_nodes
 from catalogs.providers import ProviderKind
 
-Term = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
+Term = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "owned"]
 
 TERMS: tuple[Term, ...] = get_args(Term)
 KINDS: tuple[ProviderKind, ...] = get_args(ProviderKind)

@@ -31,7 +31,18 @@ from catalogs.offer_files import (
 )
 from catalogs.providers import ProviderKind, load_providers
 
-__all__ = ["OFFER_COLUMNS", "Discount", "Offer", "OfferTable", "ProviderKind", "Term", "discounted", "load_offers"]
+__all__ = [
+    "OFFER_COLUMNS",
+    "Discount",
+    "Offer",
+    "OfferTable",
+    "ProviderKind",
+    "Term",
+    "discounted",
+    "load_offers",
+    "repriced",
+    "sorted_offers",
+]
 
 PRICES_FOLDER = Path(__file__).parent / "data" / "prices"
 
@@ -186,7 +197,7 @@ def load_offers(
         frame = pd.concat([own, frame], ignore_index=True).drop_duplicates(KEY)
         citations |= own_citations
     kept = {reason: count for reason, count in sorted(set_aside.items()) if count}
-    return OfferTable(_sorted(frame), as_of or today, citations, kept)
+    return OfferTable(sorted_offers(frame), as_of or today, citations, kept)
 
 
 def discounted(table: OfferTable, discounts: Sequence[Discount]) -> OfferTable:
@@ -197,12 +208,15 @@ def discounted(table: OfferTable, discounts: Sequence[Discount]) -> OfferTable:
     """
     if not discounts:
         return table
-    frame = table.frame.copy()
-    prices = frame["price_usd_per_node_hour"].to_numpy(copy=True)
+    prices = table.frame["price_usd_per_node_hour"].to_numpy(copy=True)
     for discount in discounts:
-        prices[_matches(frame, discount)] *= 1 - discount.percent / 100
-    frame["price_usd_per_node_hour"] = prices
-    return replace(table, frame=_sorted(frame))
+        prices[_matches(table.frame, discount)] *= 1 - discount.percent / 100
+    return repriced(table, prices)
+
+
+def repriced(table: OfferTable, price_usd_per_node_hour: np.ndarray) -> OfferTable:
+    """Return the table with these prices, one a row of its frame, sorted anew."""
+    return replace(table, frame=sorted_offers(table.frame.assign(price_usd_per_node_hour=price_usd_per_node_hour)))
 
 
 def first_day(folder: Path = PRICES_FOLDER) -> date:
@@ -264,7 +278,8 @@ def _own_offers(files: Iterable[Path], today: date) -> tuple[pd.DataFrame, dict[
     return pd.concat(frames, ignore_index=True), citations
 
 
-def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+def sorted_offers(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return offers as an OfferTable holds them: by price, then by names, with its columns and a RangeIndex."""
     return frame.sort_values(_SORT, kind="stable", ignore_index=True)[list(OFFER_COLUMNS)]
 
 

@@ -117,7 +117,7 @@ def _speeds(scenario: Scenario, rows: pd.DataFrame, speed: SpeedBackend) -> _Spe
     else:
         now = always_in_flight(speed, limit, scenario, PERCENTILES)
         utilization = work.demand / (count * saturated.output_tokens_per_second)
-    load = np.maximum(now.in_flight, 1.0), work.input_tokens + work.output_tokens / 2
+    load = np.maximum(now.in_flight, 1.0), work.context_in_flight
     step_s, sources = speed.decode_terms(*load), speed.sources(*load, work.input_tokens)
     latencies = [latencies_ms(speed, now, row) for row in range(speed.rows)]
     return _Speeds(

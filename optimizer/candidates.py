@@ -116,27 +116,66 @@ def next_precision(allowed: tuple[str, ...]) -> tuple[str, ...]:
 def node_shapes(offers: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
     """Return the distinct node shapes among the offers, and the shape of each offer as a row number of that table.
 
-    Kept per table of offers, which must not change.
+    Kept per table of offers, which must not change. The order of the offers does not matter: at other prices the shapes
+    are the same table, so that what is kept for it still serves.
     """
     codes = np.zeros(len(offers), dtype=np.int64)
     for column in SHAPE_COLUMNS:
-        values, uniques = pd.factorize(offers[column], use_na_sentinel=False)
+        values, uniques = pd.factorize(offers[column], sort=True, use_na_sentinel=False)
         codes = codes * (len(uniques) + 1) + values
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    shapes = offers[SHAPE_COLUMNS].iloc[first].reset_index(drop=True)
-    return shapes.astype({"gpu": str, "fabric": str, "network": str}), inverse.astype(np.int64)
+    distinct = offers[SHAPE_COLUMNS].iloc[first].astype({"gpu": str, "fabric": str, "network": str})
+    order = distinct.reset_index(drop=True).sort_values(SHAPE_COLUMNS, kind="stable").index.to_numpy()
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    rows = distinct.iloc[order].itertuples(index=False, name=None)
+    # A rate that is not known is NaN, which does not equal itself: None stands for it while tables are compared.
+    known = tuple(tuple(None if pd.isna(cell) else cell for cell in row) for row in rows)
+    return _shape_table(known), place[inverse]
+
+
+@lru_cache(maxsize=16)
+def _shape_table(rows: tuple[tuple[Any, ...], ...]) -> pd.DataFrame:
+    """Return the table of these shapes: one object, whatever the prices and the order of the offers that have them."""
+    return pd.DataFrame(list(rows), columns=SHAPE_COLUMNS).astype({"network_gbit_per_s": np.float64})
 
 
 def build_candidates(scenario: Scenario, model: ModelSpec, shapes: pd.DataFrame) -> Candidates:
     """Return the replicas that could exist on these node shapes, with memory, speed and broken rules filled in.
 
-    The grid is kept between questions on the same model and shapes that allow the same layouts: another traffic,
-    target, budget, price or provider only fills in anew what a replica carries.
+    The grid is kept between questions on the same model and shapes that allow the same layouts: other request lengths
+    or targets only fill in anew what a replica carries, and that is kept too, for questions that differ in the amount
+    of traffic, budget, price or provider alone.
     """
     table = measured_table(scenario.performance)
     grid = _grid(model, shapes, load_efficiencies(), _all_that_shapes_the_grid(scenario), table)
+    return _filled(grid, _all_that_shapes_capacity(scenario))
+
+
+@kept(8)
+def _filled(grid: Candidates, scenario: Scenario) -> Candidates:
+    """Return the candidates with what a replica carries."""
     replicas = fill_capacity(grid.replicas, grid.speed, scenario)
     return Candidates(with_capacity(grid.frame, replicas), grid.dead, replicas, grid.speeds)
+
+
+def _all_that_shapes_capacity(scenario: Scenario) -> Scenario:
+    """Return the scenario with everything else at one fixed value, so that what a replica carries cannot depend on it.
+
+    How much traffic there is does not matter to one replica, only of which kind.
+    """
+    work = scenario.workload
+    limits = Limits.model_construct(
+        max_concurrency_per_replica=scenario.limits.max_concurrency_per_replica,
+        max_utilization=scenario.limits.max_utilization,
+    )
+    return Scenario.model_construct(
+        model=scenario.model,
+        workload=work.model_copy(update={work.kind: 1}),
+        targets=scenario.targets,
+        limits=limits,
+        memory=scenario.memory,
+    )
 
 
 def _all_that_shapes_the_grid(scenario: Scenario) -> Scenario:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from optimizer.owned import OWNED
 from optimizer.rules import RULES, bit, bits_of_kind
 from optimizer.scenario import Scenario
 
@@ -71,19 +72,35 @@ class Choices:
     shape_offers: pd.DataFrame
 
 
-def offer_rows(scenario: Scenario, offers: pd.DataFrame, shape_of: Ints, today: date) -> pd.DataFrame:
-    """Return the offers that could matter: shape, offer, price, node_cap (nodes to be had) and broken offer rules."""
+def offer_rows(
+    scenario: Scenario,
+    offers: pd.DataFrame,
+    shape_of: Ints,
+    today: date,
+    apart: NDArray[np.bool_] | None = None,
+) -> pd.DataFrame:
+    """Return the offers that could matter: shape, offer, price, node_cap (nodes to be had) and broken offer rules.
+
+    Args:
+        scenario: the question.
+        offers: at the user's own prices, sorted as an OfferTable is.
+        shape_of: the shape of each.
+        today: the day that price ages count to.
+        apart: offers that are not weighed against the others, because their prices are about to change.
+    """
     rows = pd.DataFrame(
         {
             "shape": shape_of,
             "offer": np.arange(len(offers)),
             "price_micro_usd": np.rint(offers["price_usd_per_node_hour"].to_numpy() * MICRO).astype(np.int64),
             "node_cap": _node_caps(scenario, offers),
-            "broken": _broken_offer_rules(scenario, offers, today),
+            "broken": broken_offer_rules(scenario, offers, today),
         }
     )
     # Offers are sorted by price, then by names: the first of a group is the cheapest, and ties fall by name.
     key = rows["shape"].to_numpy() << len(RULES) | rows["broken"].to_numpy()
+    if apart is not None:
+        key = key << 1 | apart
     group = np.unique(key, return_inverse=True)[1].reshape(-1)
     return rows[_rises(group, rows["node_cap"].to_numpy())].reset_index(drop=True)
 
@@ -100,7 +117,8 @@ def _rises(group: Ints, values: Ints) -> NDArray[np.bool_]:
     return rises
 
 
-def _broken_offer_rules(scenario: Scenario, offers: pd.DataFrame, today: date) -> Ints:
+def broken_offer_rules(scenario: Scenario, offers: pd.DataFrame, today: date) -> Ints:
+    """Return the bits of the offer rules that each offer breaks."""
     limits = scenario.limits
     broken = np.zeros(len(offers), dtype=np.int64)
     for rule, column, allowed in (
@@ -112,6 +130,8 @@ def _broken_offer_rules(scenario: Scenario, offers: pd.DataFrame, today: date) -
     ):
         if allowed:
             broken |= np.where(offers[column].isin(allowed).to_numpy(), 0, bit(rule))
+    # Hardware of one's own is in the question because it is wanted.
+    broken &= ~np.where((offers["term"] == OWNED).to_numpy(), bit("term_allowed"), 0)
     if limits.exclude_providers:
         broken |= np.where(offers["provider"].isin(limits.exclude_providers).to_numpy(), bit("provider_allowed"), 0)
     if limits.providers:
@@ -150,6 +170,15 @@ def _node_caps(scenario: Scenario, offers: pd.DataFrame) -> Ints:
 def nodes_needed(replicas: Ints, replicas_per_node: Ints, nodes_per_replica: Ints) -> Ints:
     """Return the whole nodes that so many replicas take: some to a node, or some nodes to each."""
     return np.where(nodes_per_replica > 1, replicas * nodes_per_replica, -(-replicas // replicas_per_node))
+
+
+def most_replicas(scenario: Scenario, nodes: Ints, replicas_per_node: Ints, nodes_per_replica: Ints) -> Ints:
+    """Return the most replicas that the scenario allows on so many whole nodes; 0 where it allows none there."""
+    replicas = np.where(nodes_per_replica > 1, nodes // nodes_per_replica, nodes * replicas_per_node)
+    allowed = np.array([0, *sorted(scenario.limits.replicas)], dtype=np.int64)
+    if len(allowed) > 1:
+        replicas = allowed[np.searchsorted(allowed, replicas, side="right") - 1]
+    return replicas
 
 
 def fewest_replicas(scenario: Scenario, capacity: NDArray[np.float64]) -> Ints:

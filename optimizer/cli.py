@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -51,6 +51,9 @@ from optimizer.cli_options import (
     target,
     traffic,
 )
+from optimizer.commands import api as _api  # noqa: F401  registers itself
+from optimizer.commands import breakeven, budget, explain, pareto, schema, shock, solve_fleet
+from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.whatif import whatif_app
 from optimizer.version import __version__
@@ -73,6 +76,10 @@ app.add_typer(catalog_app, name="catalog")
 validate_app = typer.Typer(help="Compare predictions with what was measured.", no_args_is_help=True)
 app.add_typer(validate_app, name="validate")
 app.add_typer(whatif_app, name="whatif")
+budget.register(whatif_app)
+pareto.register(app)
+breakeven.register(whatif_app)
+shock.register(whatif_app)
 
 
 def _version(show: bool) -> None:
@@ -201,7 +208,7 @@ def solve(
     others = ("question", "capacity", "slices", "one_kind", "explain", "time_limit", "no_calibration", "json")
     flags = {name: value for name, value in locals().items() if name not in (*others, "others")}
     from optimizer.errors import QuestionError  # noqa: PLC0415
-    from optimizer.flags import RunFlags, read_flags, read_question  # noqa: PLC0415
+    from optimizer.flags import RunFlags, read_flags, read_fleet_question, read_question  # noqa: PLC0415
 
     run = read_flags(RunFlags, {"time_limit": time_limit})
     if capacity is not None:
@@ -216,6 +223,9 @@ def solve(
         raise QuestionError("--slices and --one-kind go with --capacity FILE.json")
     if question is None:
         raise QuestionError("solve: give a scenario file or a model, or --capacity FILE.json")
+    fleet = read_fleet_question(question, flags)
+    if fleet is not None:
+        solve_fleet.run(fleet, time_limit_s=run.time_limit, explain=explain, json=json)
     scenario = read_question(question, flags)
     from optimizer.programs.layout import Settings  # noqa: PLC0415
     from optimizer.solve import solve as solve_scenario  # noqa: PLC0415
@@ -579,25 +589,8 @@ def validate_decisions(
         speed_report.print_decisions(found)
 
 
-@app.command(epilog=EPILOG)
-def schema(
-    of: Annotated[str, typer.Argument(metavar="scenario|plan|fit|speed|calibration", help="Which schema to print.")],
-) -> None:
-    """Print the JSON schema of a question or an answer."""
-    import json  # noqa: PLC0415
-
-    from optimizer.errors import QuestionError  # noqa: PLC0415
-    from optimizer.fit import Fit  # noqa: PLC0415
-    from optimizer.own_runs.answer import CalibrationReport  # noqa: PLC0415
-    from optimizer.plan import Plan  # noqa: PLC0415
-    from optimizer.predict import Speed  # noqa: PLC0415
-    from optimizer.scenario import Scenario  # noqa: PLC0415
-
-    known: dict[str, Any] = {"scenario": Scenario, "plan": Plan, "fit": Fit, "speed": Speed}
-    known["calibration"] = CalibrationReport
-    if of not in known:
-        raise QuestionError(f"schema {of!r}: expected one of {', '.join(known)}")
-    sys.stdout.write(json.dumps(known[of].model_json_schema(), indent=2) + "\n")
+explain.register(app)
+schema.register(app)
 
 
 def main() -> None:

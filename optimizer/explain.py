@@ -47,14 +47,15 @@ def why_lost(problem: Problem, best_row: pd.Series, best: Answer, row: pd.Series
     gpus, best_gpus = mine.nodes * mine.gpus_per_node, theirs.nodes * theirs.gpus_per_node
     price, best_price = answer.cost.usd_per_hour / gpus, best.cost.usd_per_hour / best_gpus
     if answer.cost.usd_per_hour == best.cost.usd_per_hour:
-        return f"costs the same; {_tie(best_row, row)}"
+        return f"costs the same; {tie_words(best_row, row)}"
     if gpus <= best_gpus:
         return f"${price:.2f} per GPU-hour against ${best_price:.2f}, {gpus_words(gpus)} against {best_gpus}"
-    needs = _what_demands(problem, row, answer)
+    needs = what_demands(problem, row, answer)
     return f"{gpus_words(gpus)} at ${price:.2f} against {best_gpus} at ${best_price:.2f}: {needs}"
 
 
-def _tie(best_row: pd.Series, row: pd.Series) -> str:
+def tie_words(best_row: pd.Series, row: pd.Series) -> str:
+    """Say what decides between two choices of the same cost."""
     for column, reason in (
         ("gpus_rented", "the answer rents fewer GPUs"),
         ("precision", "the answer keeps the wider precision"),
@@ -66,12 +67,12 @@ def _tie(best_row: pd.Series, row: pd.Series) -> str:
     return "the answer comes first by size and name"
 
 
-def _what_demands(problem: Problem, row: pd.Series, answer: Answer) -> str:
+def what_demands(problem: Problem, row: pd.Series, answer: Answer) -> str:
     """Say what keeps this GPU type from doing with fewer GPUs."""
     layout, scenario = answer.layout, problem.scenario
     if layout.replicas > 1:
         carried = rate_words(scenario, float(row["capacity"]))
-        limit = _limit(problem, row)
+        limit = limited_by(problem.scenario, row)
         return f"a replica carries {carried}{_within(scenario)} ({limit}), so {layout.replicas} are needed"
     idle = layout.nodes * layout.gpus_per_node - layout.gpus_used
     if idle:
@@ -88,13 +89,13 @@ def _within(scenario: Scenario) -> str:
     return " within the targets" if _has_targets(scenario) else ""
 
 
-def _limit(problem: Problem, row: pd.Series) -> str:
+def limited_by(scenario: Scenario, row: pd.Series) -> str:
     """Say what keeps a replica from running more requests at once: memory, the user's cap, or a target."""
     if row["concurrency"] >= row["memory_concurrency"]:
         return f"memory holds {int(row['memory_concurrency'])} requests at once"
-    if row["concurrency"] >= problem.scenario.limits.max_concurrency_per_replica:
+    if row["concurrency"] >= scenario.limits.max_concurrency_per_replica:
         return f"at most {int(row['concurrency'])} requests at once"
-    if not _has_targets(problem.scenario):
+    if not _has_targets(scenario):
         return f"more than {int(row['concurrency'])} requests at once deliver no more"
     return f"the latency targets hold up to {int(row['concurrency'])} requests at once"
 
@@ -166,7 +167,10 @@ def why_none(problem: Problem, shown: set[str]) -> tuple[Alternative, ...]:
     found = []
     for gpu in wanted:
         positions = np.nonzero(within & (gpus == gpu))[0]
-        why = _why_no_layout(problem, reasons, positions) if len(positions) else _why_no_candidate(problem, gpu)
+        if len(positions):
+            why = _why_no_layout(problem, reasons, positions)
+        else:
+            why = why_no_candidate(problem, problem.shapes.index[problem.shapes["gpu"] == gpu].to_numpy())
         found.append(Alternative(**nothing, gpu=gpu, summary="no layout keeps every rule", why=why))
     return tuple(found)
 
@@ -181,9 +185,9 @@ def _why_no_layout(problem: Problem, reasons: _Reasons, positions: Ints) -> str:
     return "no offer within the limits: " + ", ".join(broken_names(least))
 
 
-def _why_no_candidate(problem: Problem, gpu: str) -> str:
+def why_no_candidate(problem: Problem, shapes: Ints) -> str:
+    """Say what keeps every split of the model off these node shapes (rows of the problem's), within the limits."""
     dead = problem.candidates.dead
-    shapes = problem.shapes.index[problem.shapes["gpu"] == gpu]
     broken, count = dead["broken"].to_numpy(), dead["count"].to_numpy()
     mine = dead["shape"].isin(shapes).to_numpy() & ((broken & bits_of_kind("limit")) == 0)
     if not mine.any():

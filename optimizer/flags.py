@@ -14,6 +14,7 @@ from optimizer.errors import QuestionError, ScenarioError
 from optimizer.fields import (
     Count,
     Day,
+    Dollars,
     EngineName,
     Name,
     ParallelSize,
@@ -22,11 +23,22 @@ from optimizer.fields import (
     PositiveShare,
     Share,
     Tokens,
+    as_list,
     number,
     problem,
     whole,
 )
-from optimizer.scenario import KV_DTYPES, WEIGHT_FORMATS, Scenario, SpeedSource, build_scenario, load_scenario
+from optimizer.fleet.question import FleetScenario, build_fleet_scenario, fleet_fields
+from optimizer.scenario import (
+    KV_DTYPES,
+    WEIGHT_FORMATS,
+    Scenario,
+    SpeedSource,
+    build_scenario,
+    is_fleet,
+    load_scenario,
+)
+from optimizer.yaml_file import read_mapping
 
 TRAFFIC = ("request_rate", "concurrency", "output_tokens_per_second")
 
@@ -79,6 +91,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "performance": ("performance", "backend"),
     "performance_table": ("performance", "table"),
 }
+MAXIMIZED = ("traffic", "context", "latency", "precision")  # what a budget buys (see optimizer.whatif.budget)
 PERFORMANCE_VARIABLE = "SHARDWISE_PERFORMANCE"  # what --performance is where neither flag nor file say so
 
 
@@ -168,6 +181,26 @@ class RunFlags(Part):
     time_limit: Annotated[float, number("seconds from 0.1 to 86,400", lambda x: 0.1 <= x <= 86_400)] = 20.0
 
 
+class ApiFlags(Part):
+    """What `shardwise whatif api` asks beside the scenario."""
+
+    against: Annotated[str, Field(min_length=1, max_length=200)]
+    cached_share: Annotated[float, number("a share from 0 to 1 (30% is 0.3)", lambda x: 0 <= x <= 1)] = 0.0
+    duty_cycle: PositiveShare | None = None
+    hours_per_day: Annotated[float, number("hours above 0 and at most 24", lambda x: 0 < x <= 24)] | None = None
+    profile: Annotated[
+        tuple[Annotated[float, number("traffic from 0 to 1,000,000,000", lambda x: 0 <= x <= 1e9)], ...],
+        BeforeValidator(as_list),
+    ] = ()
+
+
+class SweepFlags(Part):
+    """How `shardwise whatif sweep` runs and prints."""
+
+    jobs: Annotated[int, whole(1, 1024)] | None = None
+    limit: Annotated[int, whole(0, 1_000_000)] = 40
+
+
 class SimulateFlags(Part):
     """What `shardwise simulate` replays."""
 
@@ -175,6 +208,19 @@ class SimulateFlags(Part):
     trace: Path
     speedup: Annotated[float, number("a number from 0.001 to 1,000", lambda x: 1e-3 <= x <= 1e3)] = 1.0
     limit: Annotated[int, whole(1, 100_000_000)] | None = None
+
+
+class BudgetFlags(Part):
+    """What `shardwise whatif budget` asks."""
+
+    usd_per_hour: Annotated[tuple[Dollars, ...], BeforeValidator(as_list), Field(min_length=1, max_length=20)]
+    maximize: Annotated[tuple[Annotated[str, _one_of(MAXIMIZED, "lever")], ...], BeforeValidator(as_list)] = MAXIMIZED
+
+
+class ParetoFlags(Part):
+    """How far `shardwise pareto` goes."""
+
+    up_to_usd_per_hour: Dollars | None = None
 
 
 def performance_asked(performance: str | None, table: Path | None) -> SpeedSource | None:
@@ -256,6 +302,42 @@ def read_question(question: str, flags: Mapping[str, Any]) -> Scenario:
     except ScenarioError as error:
         names = {".".join(FIELDS[name]): _flag(name) for name in given} | {"model": "MODEL"}
         raise ScenarioError(where, [_under_flag(text, names.get) for text in error.problems]) from None
+
+
+def read_fleet_question(question: str, flags: Mapping[str, Any]) -> FleetScenario | None:
+    """Return the fleet's question of a YAML file with flags applied; None where the file asks for one layout.
+
+    Args:
+        question: what stands for the scenario on the command line.
+        flags: values by flag name (keys of FIELDS); None and empty lists were not given.
+
+    Raises:
+        QuestionError: the file or a value is wrong, or a flag says traffic, which a fleet has by classes.
+    """
+    path = Path(question).expanduser()
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        return None
+    content = read_mapping(path)
+    if not is_fleet(content):
+        return None
+    given = {name: _read(name, value) for name, value in flags.items() if _is_given(value)}
+    if traffic := [name for name in given if FIELDS[name][0] == "workload"]:
+        said = ", ".join(map(_flag, traffic))
+        raise QuestionError(f"{said}: {question} asks for a fleet, whose traffic stands in the file, by classes")
+    if (default := environment_performance()) and "performance" not in content:
+        given.setdefault("performance", default)
+    scenario = build_fleet_scenario(fleet_fields(content, path.parent), question)
+    if not given:
+        return scenario
+    fields = scenario.model_dump()
+    for name, value in given.items():
+        section, field = FIELDS[name]
+        fields[section][field] = value
+    try:
+        return build_fleet_scenario(fields, f"{question} with flags")
+    except ScenarioError as error:
+        names = {".".join(FIELDS[name]): _flag(name) for name in given}
+        raise ScenarioError(error.where, [_under_flag(text, names.get) for text in error.problems]) from None
 
 
 def _is_given(value: Any) -> bool:

@@ -17,7 +17,7 @@ from optimizer.programs.conflict import conflicting_rules
 from optimizer.programs.layout import COUNTING_RULES, Choice, Demand, Settings
 from optimizer.rules import RULES, bit, bits_of_kind, broken_names, get_rule
 from optimizer.scenario import Scenario
-from optimizer.wording import gpus_words, milliseconds, node_count, nodes_words, rate, summarize_row
+from optimizer.wording import gpus_words, milliseconds, node_count, nodes_words, rate, rate_words, summarize_row
 
 Floats = NDArray[np.float64]
 
@@ -278,6 +278,7 @@ def excess(scenario: Scenario, table: Table) -> pd.Series:
     over["vram_headroom"] = pd.Series(shares - 1, index=rows.index)
     if scenario.limits.budget_usd_per_hour is not None:
         over["budget"] = rows["cost_micro_usd"] / MICRO / scenario.limits.budget_usd_per_hour - 1
+    over["traffic"] = rows["fewest"] / rows["replicas"] - 1
     over["quota"] = rows["nodes"] / rows["node_cap"].clip(lower=0.5) - 1
     total = pd.Series(0.0, index=rows.index)
     for name, shares_over in over.items():
@@ -319,7 +320,7 @@ def _breaks(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> str:
     shown = {
         "budget": f"${row['cost_micro_usd'] / MICRO:,.2f}/h, over ${scenario.limits.budget_usd_per_hour or 0:,.2f}/h",
         "quota": f"{node_count(row['nodes'], row['gpus_per_node'])}, where {row['node_cap']:,} can be rented",
-        "traffic": f"does not carry {rate(scenario)} in any number",
+        "traffic": _too_little(scenario, row),
         "gpu_allowed": row["gpu"],
         "weights_allowed": row["weights"],
         "kv_cache_allowed": row["kv_cache"],
@@ -333,3 +334,12 @@ def _breaks(scenario: Scenario, table: Table, row: pd.Series, rule: str) -> str:
         "price_age": f"seen {offer['seen_on'].date()}",
     }
     return str(shown.get(rule, get_rule(rule).meaning))
+
+
+def _too_little(scenario: Scenario, row: pd.Series) -> str:
+    """Say how much of the traffic a choice carries, in the number of replicas that it stands for."""
+    if max(int(row["replicas"]), int(row["fewest"])) >= NEVER:
+        return f"does not carry {rate(scenario)} in any number"
+    replicas = "1 replica carries" if row["replicas"] == 1 else f"{row['replicas']:,} replicas carry"
+    carried = rate_words(scenario, float(row["replicas"]) * float(row["capacity"]))
+    return f"{replicas} {carried} of {rate(scenario)}; {row['fewest']:,} are needed"

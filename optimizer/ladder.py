@@ -98,7 +98,7 @@ def _tensor_parallel_across(problem: Problem, gpus: int, row: pd.Series) -> str:
     rows.loc[1, ["tp", "pp", "ep", "attention_dp"]] = [gpus, 1, 1, 1]
     work = problem.scenario.workload
     speed = speed_backend(problem.model, rows, problem.scenario.performance)
-    step = speed.decode_step_seconds(1.0, work.input_tokens + work.output_tokens / 2) * 1e3
+    step = speed.decode_step_seconds(1.0, work.context_in_flight) * 1e3
     instead = f"Tensor parallel over all {gpus} GPUs instead would take {step[1]:.0f} ms a step"
     return f"{instead} against {step[0]:.0f} ms, for one request."
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from optimizer.answer import Answer
 from optimizer.capacity import LATENCIES, other_memory
-from optimizer.choices import MICRO, UNLIMITED
+from optimizer.choices import MICRO, UNLIMITED, most_replicas
 from optimizer.infeasible import Table, excess
 from optimizer.plan import LeastChange
 from optimizer.rules import RULE_NAMES, bit, broken_names
@@ -447,11 +447,9 @@ def _most_carried(scenario: Scenario, rows: pd.DataFrame) -> float:
     budget = scenario.limits.budget_usd_per_hour
     if budget is not None:
         nodes = np.minimum(nodes, round(budget * MICRO) // rows["price_micro_usd"].to_numpy())
-    spans = rows["nodes_per_replica"].to_numpy()
-    replicas = np.where(spans > 1, nodes // spans, nodes * rows["replicas_per_node"].to_numpy())
-    allowed = np.array([0, *sorted(scenario.limits.replicas)])
-    if len(allowed) > 1:
-        replicas = allowed[np.searchsorted(allowed, replicas, side="right") - 1]
+    replicas = most_replicas(
+        scenario, nodes, rows["replicas_per_node"].to_numpy(), rows["nodes_per_replica"].to_numpy()
+    )
     return float((replicas * rows["capacity"].to_numpy()).max())
 
 

@@ -40,7 +40,9 @@ from optimizer.fields import (
     problem,
     whole,
 )
+from optimizer.owned import OwnedHardware
 
+FLEET_FIELDS = ("models", "classes", "histogram", "log", "profile", "fleet", "commitments")
 WEIGHT_FORMATS = ("fp32", "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4")
 KV_DTYPES = ("bf16", "fp16", "fp8")
 TERMS = ("on-demand", "spot", "reserved-1y", "reserved-3y")
@@ -60,6 +62,8 @@ class Workload(Part):
             clock, above 1 for bursts (the inverse of what vLLM's benchmark calls so). Counts for a request rate.
         input_cv, output_cv: standard deviation over mean of the lengths; 0 when all requests are alike, which is what
             a scenario of two means says. Chat is near 1.
+        in_flight_tokens: mean context of a request in flight, where long prompts come with long answers; from the
+            lengths when not given, as if they did not depend on each other. Counts for a request rate.
     """
 
     input_tokens: Tokens
@@ -71,6 +75,7 @@ class Workload(Part):
     burstiness: Dispersion = 1.0
     input_cv: Variation = 0.0
     output_cv: Variation = 0.0
+    in_flight_tokens: Tokens | None = None
 
     @model_validator(mode="after")
     def _one_kind_of_traffic(self) -> Workload:
@@ -97,6 +102,11 @@ class Workload(Part):
     def demand(self) -> float:
         """The amount of traffic in the unit of its kind: requests/s, requests in flight, or output tokens/s."""
         return float(getattr(self, self.kind))
+
+    @property
+    def context_in_flight(self) -> float:
+        """Tokens that a request in flight attends to, on average, where all are of one length."""
+        return float(self.in_flight_tokens or self.input_tokens + self.output_tokens / 2)
 
     @property
     def held_tokens(self) -> int:
@@ -167,7 +177,7 @@ class Limits(Part):
         gpus, providers, regions, instance_types: allow only these.
         exclude_gpus, exclude_providers: never these.
         provider_kinds: kinds of provider to rent from, or "any"; by default no marketplace hosts.
-        terms: how to rent, or "any"; by default on-demand only.
+        terms: how to rent, or "any"; by default on-demand only. Hardware of one's own needs no permission.
         weights: weight formats; "checkpoint" is the checkpoint's own, "any" is every format.
         kv_cache: KV cache dtypes; "auto" is the checkpoint's own (its 16-bit dtype, unless it asks for FP8).
         tp, pp, ep, attention_dp, replicas: allow only these sizes.
@@ -283,7 +293,7 @@ class DiscountTerms(Part):
     provider: Name | None = None
     gpu: Name | None = None
     instance_type: Name | None = None
-    term: Literal["on-demand", "spot", "reserved-1y", "reserved-3y"] | None = None
+    term: Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "owned"] | None = None
 
     @field_validator("gpu")
     @classmethod
@@ -300,6 +310,7 @@ class Prices(Part):
         max_age_days: refuse to answer from prices older than this.
         discounts: the user's own discounts on list prices.
         offers_files: CSV files of the user's own offers, relative to the scenario file.
+        owned: hardware that is bought or stands there already, as offers by what it costs (term "owned").
     """
 
     as_of: Day | None = None
@@ -307,6 +318,7 @@ class Prices(Part):
     max_age_days: Days | None = None
     discounts: tuple[DiscountTerms, ...] = ()
     offers_files: Annotated[tuple[Path, ...], BeforeValidator(as_list)] = ()
+    owned: tuple[OwnedHardware, ...] = ()
 
 
 class SpeedSource(Part):
@@ -365,6 +377,11 @@ def build_scenario(fields: Mapping[str, Any], where: str = "scenario") -> Scenar
         raise ScenarioError(where, [problem(item, Scenario) for item in error.errors(include_url=False)]) from None
 
 
+def is_fleet(fields: Mapping[Any, Any]) -> bool:
+    """Say whether the fields of a scenario file ask for a fleet (see optimizer.fleet.question)."""
+    return any(name in fields for name in FLEET_FIELDS)
+
+
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario from a YAML file; paths inside it are relative to the file.
 
@@ -374,11 +391,20 @@ def load_scenario(path: Path) -> Scenario:
     from optimizer.yaml_file import read_mapping  # noqa: PLC0415  only a file needs YAML
 
     content = read_mapping(path)
-    return build_scenario(_with_absolute_paths(content, path.parent), where=str(path))
+    if is_fleet(content):
+        given = ", ".join(name for name in FLEET_FIELDS if name in content)
+        raise ScenarioError(
+            str(path), [f"{given}: this asks for a fleet; what is asked here takes one layout, with a workload"]
+        )
+    return build_scenario(absolute_paths(content, path.parent), where=str(path))
 
 
-def _with_absolute_paths(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def absolute_paths(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the fields of a file with the paths in them taken from the file's folder."""
     fields = dict(content)
+    log = fields.get("log")
+    if isinstance(log, Mapping) and isinstance(log.get("file"), str):
+        fields["log"] = {**log, "file": folder / log["file"]}
     prices = fields.get("prices")
     if isinstance(prices, Mapping) and prices.get("offers_files"):
         files = as_list(prices["offers_files"])

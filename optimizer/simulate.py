@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from catalogs.models import ModelSpec, load_model
 from optimizer.calibration_used import calibration_used
@@ -18,16 +18,15 @@ from optimizer.performance.distributions import PERCENTILES, SHARES
 from optimizer.performance.open_loop import Variability
 from optimizer.performance.operating_point import predict_open_loop
 from optimizer.performance.simulator import Requests, Simulation, simulate
-from optimizer.plan import Calibration, Layout, Performance, Plan
+from optimizer.plan import Calibration, Layout, Performance
+from optimizer.plan_file import read_plan
 from optimizer.scenario import Scenario, SpeedSource, build_scenario
 from optimizer.trace import Trace, read_trace
-from optimizer.user_files import read_bounded
 
 Array = npt.NDArray[np.float64]
 
 LATENCIES = ("ttft", "tpot", "e2e")
 MINUTE = 60.0
-MAX_BYTES = 50_000_000
 
 
 class _Part(BaseModel):
@@ -114,22 +113,6 @@ class Replay(_Part):
     requests_in_flight: float
     queue_peak: int
     calibration: Calibration | None = None
-
-
-def read_plan(path: Path) -> Plan:
-    """Read a Plan that `shardwise solve --json` printed.
-
-    Raises:
-        QuestionError: the file cannot be read or is no plan.
-    """
-    data = read_bounded(path, MAX_BYTES, "what `solve --json` prints")
-    try:
-        return Plan.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        where = f" ({place}: {first['msg']})" if place else f" ({first['msg']})"
-        raise QuestionError(f"{path}: is not a plan{where}; expected what `shardwise solve --json` prints") from None
 
 
 def replay(

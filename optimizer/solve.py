@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -16,17 +18,20 @@ from optimizer.answer import Answer, answers
 from optimizer.calibration_used import calibration_used, calibration_warnings
 from optimizer.candidates import Candidates, build_candidates, node_shapes
 from optimizer.capacity import give_up_targets, with_capacity
-from optimizer.check import check_layout, check_plan
+from optimizer.check import check_plan
+from optimizer.check.audit import Audit
+from optimizer.check.checks import check_all, offers_of
 from optimizer.choices import MICRO, Choices, build_choices, offer_rows
 from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
 from optimizer.ladder import explain_ladder
 from optimizer.names import check_names
+from optimizer.owned_offers import with_owned
 from optimizer.performance.backends.measured import MEASURED
 from optimizer.plan import Alternative, Cost, Layout, Performance, Plan, PriceBasis, SolverRun, SpeedCoverage
 from optimizer.programs.layout import LayoutAnswer, Settings, cheapest
 from optimizer.relax import find_least_changes
-from optimizer.savings import cheaper_choices, cheaper_if
+from optimizer.savings import Saving, cheaper_choices, cheaper_if
 from optimizer.scenario import Scenario
 from optimizer.version import __version__
 from optimizer.wording import summarize, terms_words, unmeasured_words
@@ -64,6 +69,7 @@ def solve(
     catalog: OfferTable | None = None,
     today: date | None = None,
     settings: Settings | None = None,
+    reasons: bool = True,
 ) -> Plan:
     """Return the cheapest feasible layout, proved, or why there is none.
 
@@ -73,6 +79,8 @@ def solve(
         catalog: offers at list prices, where the caller has them already; else the scenario's are loaded.
         today: the day that price ages count from; the real one when not given.
         settings: how the solver runs.
+        reasons: also work out what a person reads beside the answer: alternatives, savings, the ladder, nearest misses,
+            least changes. Without them the answer, or the conflict, is the same, proved and audited.
 
     Raises:
         QuestionError, CatalogError: something the user gave is wrong.
@@ -80,8 +88,11 @@ def solve(
     """
     problem = pose(scenario, model=model, catalog=catalog, today=today)
     day = today or date.today()
-    feasible = _feasible(problem)
-    plan = _infeasible_plan(problem, day, settings) if feasible.empty else _plan(problem, feasible, day, settings)
+    feasible = holding(problem, problem.feasible)
+    if feasible.empty:
+        plan = _infeasible_plan(problem, day, settings, reasons)
+    else:
+        plan = _plan(problem, feasible, day, settings, reasons)
     violations = check_plan(plan, problem.model, problem.listed.frame)
     if violations:
         raise AuditError(violations)
@@ -98,11 +109,17 @@ def pose(
     """Do all the arithmetic that comes before the solver: candidates, prices, rules."""
     model = model or load_model(scenario.model)
     listed = catalog or load_offers(scenario.prices.as_of, scenario.prices.offers_files)
+    listed = with_owned(listed, scenario.prices.owned, today or date.today())
     catalog = at_own_prices(scenario, listed)
     check_names(scenario, catalog.frame)
+    return pose_on(scenario, model, listed, catalog, today or date.today())
+
+
+def pose_on(scenario: Scenario, model: ModelSpec, listed: OfferTable, catalog: OfferTable, today: date) -> Problem:
+    """Pose a question on offers at the user's own prices, whose names are checked already."""
     shapes, shape_of = node_shapes(catalog.frame)
     candidates = build_candidates(scenario, model, shapes)
-    kept = offer_rows(scenario, catalog.frame, shape_of, today or date.today())
+    kept = offer_rows(scenario, catalog.frame, shape_of, today)
     return Problem(
         scenario, model, listed, catalog, shapes, candidates, build_choices(scenario, candidates.frame, kept)
     )
@@ -140,13 +157,16 @@ def _not_dominated(feasible: pd.DataFrame) -> pd.DataFrame:
     return feasible.loc[sorted({*of_each_gpu.index, *feasible.index[:KEPT_IN_ALL]})]
 
 
-def _feasible(problem: Problem) -> pd.DataFrame:
-    """Return the choices that break no rule, without those that miss a target at the traffic that they would get.
+def holding(problem: Problem, feasible: pd.DataFrame) -> pd.DataFrame:
+    """Return choices without those that miss a target at the traffic that they would get.
 
     A replica gets less than it could carry within its targets, which can only help a mean; the closed form of a
     percentile is not quite monotone, so those that would enter the program are looked at where they would run.
+
+    Args:
+        problem: the question and what it is answered from.
+        feasible: choices of it that break no rule, cheapest first.
     """
-    feasible = problem.feasible
     while problem.scenario.targets.at != "mean" and not feasible.empty:
         kept = _not_dominated(feasible)
         found = answers(problem.scenario, problem.model, kept, problem.candidates.speed, problem.offers)
@@ -157,14 +177,41 @@ def _feasible(problem: Problem) -> pd.DataFrame:
     return feasible
 
 
-def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Settings | None) -> Plan:
+def cheapest_answer(
+    scenario: Scenario,
+    *,
+    model: ModelSpec,
+    catalog: OfferTable,
+    today: date,
+    settings: Settings | None = None,
+) -> Answer | None:
+    """Return the cheapest layout, proved and audited, without the reasons that `solve` gives; None if there is none.
+
+    Raises:
+        RuntimeError: the solver proved nothing within its time limit.
+        AuditError: the checker found a rule broken in the answer.
+    """
+    problem = pose(scenario, model=model, catalog=catalog, today=today)
+    feasible = holding(problem, problem.feasible)
+    if feasible.empty:
+        return None
+    run, kept = choose(feasible, scenario, settings)
+    if run.choice is None or run.outcome.status != "optimal":
+        raise RuntimeError(f"the layout program ended {run.outcome.status} on choices that keep every rule")
+    row = kept.iloc[[run.choice]]
+    answer = answers(scenario, model, row, problem.candidates.speed, problem.offers)[0]
+    audit_answers(problem, [answer], today)
+    return answer
+
+
+def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Settings | None, reasons: bool) -> Plan:
     scenario = problem.scenario
     run, kept = choose(feasible, scenario, settings)
     if run.choice is None or run.bound_micro_usd is None:
         raise RuntimeError(f"the layout program ended {run.outcome.status} on choices that keep every rule")
     best_row = kept.iloc[run.choice]
-    others = feasible[feasible["gpu"] != best_row["gpu"]].drop_duplicates("gpu")
-    savings = cheaper_choices(problem, int(best_row["cost_micro_usd"]))
+    others = feasible[feasible["gpu"] != best_row["gpu"]].drop_duplicates("gpu") if reasons else feasible.head(0)
+    savings = cheaper_choices(problem, int(best_row["cost_micro_usd"])) if reasons else []
     wanted = [kept.index[run.choice], *others.index, *(saving.row for saving in savings)]
     rows = problem.choices.frame.loc[wanted]
     best, *rest = answers(scenario, problem.model, rows, problem.candidates.speed, problem.offers)
@@ -177,11 +224,20 @@ def _plan(problem: Problem, feasible: pd.DataFrame, today: date, settings: Setti
         memory=best.memory,
         performance=best.performance,
         targets=best.targets,
-        alternatives=_alternatives(problem, best_row, best, others, rest[: len(others)]),
-        cheaper_if=cheaper_if(problem, best, savings, rest[len(others) :]),
-        explanation=explain_ladder(problem, best_row, best, rest[0] if len(others) else None),
+        **(_reasons(problem, best_row, best, others, savings, rest) if reasons else {}),
         **_common(problem, today, best, _solver_run(problem, run, len(kept))),
     )
+
+
+def _reasons(
+    problem: Problem, best_row: pd.Series, best: Answer, others: pd.DataFrame, savings: list[Saving], rest: list[Answer]
+) -> dict[str, Any]:
+    """What a person reads beside the answer; `rest` has the answers of the other GPUs, then those of the savings."""
+    return {
+        "alternatives": _alternatives(problem, best_row, best, others, rest[: len(others)]),
+        "cheaper_if": cheaper_if(problem, best, savings, rest[len(others) :]),
+        "explanation": explain_ladder(problem, best_row, best, rest[0] if len(others) else None),
+    }
 
 
 def _with_bound(cost: Cost, bound_micro_usd: int) -> Cost:
@@ -224,11 +280,33 @@ def _alternatives(
     return (*listed, *why_none(problem, shown))
 
 
-def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -> Plan:
+def _infeasible_plan(problem: Problem, today: date, settings: Settings | None, reasons: bool) -> Plan:
     scenario = problem.scenario
     problem = with_targets_given_up(problem)
-    table = infeasible.Table(
-        problem.choices.frame,
+    table = conflict_table(problem, today)
+
+    cheapest_of = partial(cheapest_answer, model=problem.model, catalog=problem.listed, today=today)
+    rules = infeasible.find_conflict(scenario, table, settings)
+    return Plan(
+        status="infeasible",
+        summary="no layout in the catalog keeps every rule",
+        conflict=infeasible.describe_conflict(scenario, table, rules),
+        nearest_misses=infeasible.find_nearest_misses(scenario, table) if reasons else (),
+        least_changes=find_least_changes(scenario, table, rules, cheapest_of) if reasons else (),
+        **_common(problem, today, None, _solver_run(problem, None, len(problem.choices.frame))),
+    )
+
+
+def conflict_table(problem: Problem, today: date, choices: pd.DataFrame | None = None) -> infeasible.Table:
+    """Return what reasons for infeasibility are read from.
+
+    Args:
+        problem: with its targets given up (see `with_targets_given_up`).
+        today: the day that is asked on.
+        choices: the choices to look at; all of the problem's when not given.
+    """
+    return infeasible.Table(
+        problem.choices.frame if choices is None else choices,
         problem.candidates.frame,
         problem.candidates.dead,
         problem.choices.shape_offers,
@@ -237,37 +315,24 @@ def _infeasible_plan(problem: Problem, today: date, settings: Settings | None) -
         problem.model.max_context_tokens,
     )
 
-    def cheapest_of(changed: Scenario) -> Answer | None:
-        again = pose(changed, model=problem.model, catalog=problem.listed, today=today)
-        found = answers(changed, problem.model, _feasible(again).head(1), again.candidates.speed, again.offers)
-        if not found:
-            return None
-        _audit(changed, problem, found[0], today)
-        return found[0]
 
-    rules = infeasible.find_conflict(scenario, table, settings)
-    return Plan(
-        status="infeasible",
-        summary="no layout in the catalog keeps every rule",
-        conflict=infeasible.describe_conflict(scenario, table, rules),
-        nearest_misses=infeasible.find_nearest_misses(scenario, table),
-        least_changes=find_least_changes(scenario, table, rules, cheapest_of),
-        **_common(problem, today, None, _solver_run(problem, None, len(problem.choices.frame))),
-    )
-
-
-def _audit(changed: Scenario, problem: Problem, answer: Answer, today: date) -> None:
-    """Raise AuditError where the answer to a changed question breaks a rule of it."""
-    violations = check_layout(
-        changed,
-        problem.model,
-        answer.layout,
-        cost=answer.cost,
-        memory=answer.memory,
-        performance=answer.performance,
-        offers=problem.listed.frame,
-        today=today,
-    )
+def audit_answers(problem: Problem, found: Sequence[Answer], today: date) -> None:
+    """Raise AuditError where an answer breaks a rule of its question; all are predicted anew in one pass."""
+    rows = offers_of([answer.layout for answer in found], problem.listed.frame)
+    audits = [
+        Audit(
+            problem.scenario,
+            problem.model,
+            answer.layout,
+            today,
+            answer.cost,
+            answer.memory,
+            answer.performance,
+            offers=rows,
+        )
+        for answer in found
+    ]
+    violations = [violation for audited in check_all(audits) for violation in audited.violations]
     if violations:
         raise AuditError(violations)
 

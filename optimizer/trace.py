@@ -44,7 +44,7 @@ class TraceError(QuestionError):
         super().__init__(f"{path}:\n" + "\n".join(f"  - {problem}" for problem in problems))
 
 
-def read_trace(path: Path, *, speedup: float = 1.0, limit: int | None = None) -> Trace:
+def read_trace(path: Path, *, speedup: float = 1.0, limit: int | None = None, arrivals: bool = True) -> Trace:
     """Read a trace.
 
     Args:
@@ -52,14 +52,15 @@ def read_trace(path: Path, *, speedup: float = 1.0, limit: int | None = None) ->
             ("2023-11-16 18:17:03.97"); rows need not be in their order.
         speedup: arrivals come so many times as fast.
         limit: use only the first so many rows.
+        arrivals: whether arrivals are needed; without, all are at 0 where the file has none.
 
     Raises:
         TraceError: the file cannot be read, lacks a column, holds no request, or holds a bad value; names the line.
     """
     table = _read_csv(path, limit)
-    columns = _columns(path, [str(name) for name in table.columns])
+    columns = _columns(path, [str(name) for name in table.columns], arrivals)
     problems: list[str] = []
-    arrival = _arrivals(table[columns["arrival_s"]], problems)
+    arrival = _arrivals(table[columns["arrival_s"]], problems) if "arrival_s" in columns else np.zeros(len(table))
     inputs, outputs = (_tokens(table[columns[name]], problems) for name in ("input_tokens", "output_tokens"))
     if problems:
         raise TraceError(path, problems[:MOST_PROBLEMS])
@@ -84,7 +85,7 @@ def _read_csv(path: Path, limit: int | None) -> pd.DataFrame:
     return table
 
 
-def _columns(path: Path, found: list[str]) -> dict[str, str]:
+def _columns(path: Path, found: list[str], arrivals: bool) -> dict[str, str]:
     """Return which column of the file is which."""
     spelled = {name.strip().lower(): name for name in found}
     chosen, problems = {}, []
@@ -92,6 +93,8 @@ def _columns(path: Path, found: list[str]) -> dict[str, str]:
         known = [name for name in accepted if name in spelled]
         if known:
             chosen[ours] = spelled[known[0]]
+            continue
+        if ours == "arrival_s" and not arrivals:
             continue
         near = near_matches(ours, list(spelled), limit=1)
         hint = f"; did you mean {spelled[near[0]]}?" if near else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -80,11 +80,31 @@ def place_words(offer: Mapping[Any, Any]) -> str:
     """Say where an offer is rented; of an instance type, only what does not repeat the GPUs."""
     place = [str(offer["provider"])]
     place += [str(offer["region"])] if offer["region"] != "global" else []
-    place += [str(offer["instance_type"]).removeprefix(f"{offer['gpus_per_node']}x {offer['gpu']}").strip(" ()")]
+    name, repeated = str(offer["instance_type"]), f"{offer['gpus_per_node']}x {offer['gpu']}"
+    place += [name.removeprefix(repeated).strip(" ()") if name.startswith(repeated) else name]
     return f"{' '.join(part for part in place if part)}, {offer['term']}"
 
 
-def unmeasured_words(layout: Layout) -> str:
+class Placed(Protocol):
+    """What says how a replica is split and lies on nodes: a layout, or a pool of a fleet."""
+
+    @property
+    def pp(self) -> int:
+        """Pipeline stages."""
+        ...
+
+    @property
+    def attention_dp(self) -> int:
+        """Attention-DP ranks."""
+        ...
+
+    @property
+    def nodes_per_replica(self) -> int:
+        """Nodes that a replica spans."""
+        ...
+
+
+def unmeasured_words(layout: Placed) -> str:
     """Name what in a layout the measured runs say next to nothing of (see the README); empty where there is nothing."""
     parts = ["pipeline stages"] if layout.pp > 1 else []
     parts += ["attention data parallelism"] if layout.attention_dp > 1 else []

@@ -31,17 +31,33 @@ def read_mapping(path: Path) -> dict[Any, Any]:
     Raises:
         ScenarioError: the file cannot be read, is not text, is not YAML, or is not a mapping.
     """
-    text = _read_text(path)
-    try:
-        problem, content = _load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem, content = f"is not valid YAML: {' '.join(str(error).split())[:300]}", None
+    problem, content = _checked(_read_text(path))
     if problem is None and not isinstance(content, Mapping):
         got = "nothing" if content is None else f"a {type(content).__name__}"
         problem = f"expected a mapping of fields (model, workload, ...); the file holds {got}"
     if problem is not None:
         raise ScenarioError(str(path), [problem])
     return dict(content)
+
+
+def read_value(text: str) -> Any:
+    """Return the value that a YAML text spells, as a field of a file would hold it.
+
+    Raises:
+        ValueError: it is not YAML; the message says what it is.
+    """
+    problem, content = _checked(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return content
+
+
+def _checked(text: str) -> tuple[str | None, Any]:
+    """Return what is wrong with a text (None when nothing is), and what it holds."""
+    try:
+        return _load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return f"is not valid YAML: {' '.join(str(error).split())[:300]}", None
 
 
 def _read_text(path: Path) -> str:

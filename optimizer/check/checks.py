@@ -97,7 +97,10 @@ class Audited:
 
 
 def check_all(audits: Sequence[Audit]) -> list[Audited]:
-    """Audit layouts of one question together: the speed model is asked once for all of them."""
+    """Audit layouts of one question together: the speed model is asked once for all of them.
+
+    Their questions may differ in how much traffic there is, and in the values of the targets.
+    """
     insane = [[Violation("arithmetic", message) for message in numbers.is_sane(audit)] for audit in audits]
     runnable = [
         index
@@ -107,7 +110,8 @@ def check_all(audits: Sequence[Audit]) -> list[Audited]:
     filled = list(audits)
     if runnable:
         first = audits[runnable[0]]
-        predictions = predict(first.scenario, first.model, [audits[index].layout for index in runnable])
+        demands = [audits[index].scenario.workload.demand for index in runnable]
+        predictions = predict(first.scenario, first.model, [audits[index].layout for index in runnable], demands)
         for index, predicted in zip(runnable, predictions, strict=True):
             filled[index] = replace(audits[index], predicted=predicted)
     return [Audited(tuple(insane[index] or _violations(audit)), audit.predicted) for index, audit in enumerate(filled)]

@@ -9,7 +9,8 @@ from math import isfinite, isnan
 from optimizer.check.audit import SPEED_TOLERANCE, TOLERANCE, Audit, Offer, close, exceeds
 from optimizer.check.floors import least_kv_bytes, least_weight_bytes
 from optimizer.check.layout import GIB, memory_use
-from optimizer.plan import HOURS_PER_MONTH, Cost, MemoryUse, Performance
+from optimizer.plan import HOURS_PER_MONTH, Cost, Layout, MemoryUse, Performance
+from optimizer.scenario import Prices
 
 MICRO_DOLLAR = Decimal("0.000001")  # prices are counted in whole ones
 SIZES = ("gpus_per_node", "nodes", "tp", "pp", "ep", "attention_dp", "replicas", "nodes_per_replica", "gpus_used")
@@ -66,29 +67,28 @@ def _price(audit: Audit, offers: list[Offer]) -> Iterator[str]:
         yield f"no offer of {what} in the catalog"
         return
     said = Decimal(str(layout.price_usd_per_node_hour))
-    priced = [offer for offer in offers if abs(_discounted(audit, offer) - said) <= MICRO_DOLLAR]
+    priced = [offer for offer in offers if abs(discounted(audit.scenario.prices, offer) - said) <= MICRO_DOLLAR]
     if not priced:
-        asked = ", ".join(f"${_discounted(audit, offer):.6f}" for offer in offers)
+        asked = ", ".join(f"${discounted(audit.scenario.prices, offer):.6f}" for offer in offers)
         yield f"${said:.6f} a node hour of {what}, where the catalog with the user's discounts has {asked}"
         return
-    problems = [list(_facts(audit, offer)) for offer in priced]
+    problems = [list(facts(audit.layout, offer)) for offer in priced]
     if all(problems):
         yield from problems[0]
 
 
-def _discounted(audit: Audit, offer: Offer) -> Decimal:
-    """The list price with every discount that matches taken off, one after another."""
+def discounted(prices: Prices, offer: Offer) -> Decimal:
+    """Return the list price with every discount that matches taken off, one after another."""
     price = Decimal(str(offer["price_usd_per_node_hour"]))
-    for terms in audit.scenario.prices.discounts:
+    for terms in prices.discounts:
         named = {name: getattr(terms, name) for name in ("provider", "gpu", "instance_type", "term")}
         if all(value is None or str(offer[name]) == value for name, value in named.items()):
             price *= 1 - Decimal(str(terms.percent)) / 100
     return price
 
 
-def _facts(audit: Audit, offer: Offer) -> Iterator[str]:
-    """What the layout says of its node, against the offer."""
-    layout = audit.layout
+def facts(layout: Layout, offer: Offer) -> Iterator[str]:
+    """Say where what a layout says of its node is not what the offer says."""
     said = {name: getattr(layout, name) for name in (*OFFER_FACTS, "network_gbit_per_s", "max_nodes")}
     said |= {"seen_on": layout.price_seen_on, "source": layout.price_source}
     for name, value in said.items():

@@ -37,8 +37,9 @@ def instance_type_allowed(audit: Audit) -> Iterator[str]:
 
 
 def term_allowed(audit: Audit) -> Iterator[str]:
-    """The term is one that the scenario allows."""
-    return _not_in("term", audit.layout.term, audit.scenario.limits.terms)
+    """The term is one that the scenario allows; hardware of one's own is in the question because it is wanted."""
+    if audit.layout.term != "owned":
+        yield from _not_in("term", audit.layout.term, audit.scenario.limits.terms)
 
 
 def price_age(audit: Audit) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
 
 import numpy as np
 import pandas as pd
@@ -61,8 +60,17 @@ class Prediction:
         return (self.ttft_s, self.tpot_s, self.e2e_s) if level == "mean" else self.percentiles[level]
 
 
-def predict(scenario: Scenario, model: ModelSpec, layouts: Sequence[Layout]) -> list[Prediction]:
-    """Return the prediction of each layout; every one must be able to run (see check_layout)."""
+def predict(
+    scenario: Scenario, model: ModelSpec, layouts: Sequence[Layout], demands: Sequence[float] | None = None
+) -> list[Prediction]:
+    """Return the prediction of each layout; every one must be able to run (see check_layout).
+
+    Args:
+        scenario: the question.
+        model: its model.
+        layouts: what is predicted.
+        demands: how much traffic each of them gets, in place of the question's.
+    """
     if not layouts:
         return []
     work = scenario.workload
@@ -70,29 +78,30 @@ def predict(scenario: Scenario, model: ModelSpec, layouts: Sequence[Layout]) -> 
     speed = speed_backend(model, _table(layouts), scenario.performance)
     replicas = np.array([layout.replicas for layout in layouts], dtype=np.float64)
     limit = np.array([layout.concurrency_per_replica for layout in layouts], dtype=np.float64)
+    demand = np.array([work.demand] * len(layouts) if demands is None else demands, dtype=np.float64)
     full = predict_closed_loop(speed, limit, *shape)
-    vary = Variability(work.burstiness, work.input_cv, work.output_cv)
+    vary = Variability(work.burstiness, work.input_cv, work.output_cv, work.in_flight_tokens)
     if work.kind == "request_rate":
-        now = predict_open_loop(speed, work.demand / replicas, limit, *shape, vary=vary, levels=PERCENTILES)
+        now = predict_open_loop(speed, demand / replicas, limit, *shape, vary=vary, levels=PERCENTILES)
         spread = dict(now.percentiles)
-        used, tokens = now.utilization, np.full(len(layouts), work.demand * work.output_tokens)
+        used, tokens = now.utilization, demand * work.output_tokens
     elif work.kind == "concurrency":
-        each = np.array([ceil(work.demand / layout.replicas) for layout in layouts], dtype=np.float64)
+        each = np.ceil(demand / replicas)
         now = predict_closed_loop(speed, each, *shape)
         spread = closed_loop_percentiles(speed, each, *shape, now, vary=vary, levels=PERCENTILES)
-        used, tokens = each / limit, work.demand / now.e2e_s * work.output_tokens
+        used, tokens = each / limit, demand / now.e2e_s * work.output_tokens
     else:
         now = full
         spread = closed_loop_percentiles(speed, limit, *shape, now, vary=vary, levels=PERCENTILES)
-        used = work.demand / (replicas * full.output_tokens_per_second)
-        tokens = np.full(len(layouts), work.demand)
+        used = demand / (replicas * full.output_tokens_per_second)
+        tokens = demand
     by_level = {level: _rows(triple) for level, triple in spread.items()}
     alone = speed.prefill_seconds(work.input_tokens)
     columns = [now.ttft_s, now.tpot_s, now.e2e_s, now.in_flight, used, tokens]
     columns += [alone, full.tpot_s, full.output_tokens_per_second]
     asked = scenario.targets.confidence
     columns += [np.ones(len(layouts)) if asked is None else speed.at_confidence(name, asked) for name in LATENCIES]
-    context = work.input_tokens + work.output_tokens / 2
+    context = work.in_flight_tokens or work.input_tokens + work.output_tokens / 2
     sources = speed.sources(np.maximum(now.in_flight, 1.0), context, work.input_tokens)
     return [
         Prediction(

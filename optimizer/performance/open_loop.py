@@ -49,11 +49,14 @@ class Variability:
     Attributes:
         burstiness: squared coefficient of variation of the times between arrivals: 1 Poisson, more bursts.
         input_cv, output_cv: standard deviation over mean of the lengths.
+        in_flight_tokens: mean context of a request in flight; None where the lengths of prompt and answer do not depend
+            on each other, from which it follows.
     """
 
     burstiness: float = 1.0
     input_cv: float = 0.0
     output_cv: float = 0.0
+    in_flight_tokens: float | None = None
 
 
 STEADY = Variability()
@@ -144,6 +147,8 @@ class OpenLoop:
         self.decodes = outputs > 1.0
         # A request in flight is found there in proportion to its length.
         self.context = inputs + 0.5 * outputs * (1.0 + vary.output_cv**2)
+        if vary.in_flight_tokens is not None:
+            self.context = np.full(speed.rows, vary.in_flight_tokens)
         fixed = speed.fixed_prefill_seconds
         self.prompt = moments(lambda tokens: speed.prefill_seconds(tokens) - fixed, inputs, vary.input_cv)
         busy = moments(speed.prefill_occupancy_seconds, inputs, vary.input_cv)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
+from optimizer.programs.fleet_columns import worth_separating
 from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Packed
 from optimizer.programs.fleet_model import Counts, FleetModel
-from optimizer.programs.fleet_money import fleet_cost
+from optimizer.programs.fleet_money import fleet_cost, is_proved
+from optimizer.programs.fleet_narrow import cheapest_of_many, is_large
 from optimizer.programs.fleet_packing import pack
 from optimizer.programs.fleet_rates import Dealt, TooSmallError, class_rates, dealt, fewest_replicas, spread
+from optimizer.programs.fleet_reduce import worth_reducing
 from optimizer.programs.fleet_solve import Solved, solve_fleet
 from optimizer.programs.fleet_survive import deal_after, failures_of, possible_losses
 from optimizer.programs.fleet_table import FleetTable, read_instance
@@ -34,18 +37,34 @@ def cheapest_fleet(instance: FleetInstance, settings: Settings | None = None) ->
     chosen = settings or Settings()
     clock = Deadline(chosen.time_limit_s)
     table = read_instance(instance)
+    one_period = worth_reducing(table) or worth_separating(table)  # these are narrowed where they are solved
+    if is_large(table) and not instance.whole_classes and not one_period:
+        found = cheapest_of_many(table, chosen, clock, _as_it_stands)
+        if found is not None:
+            return found
+    return _as_it_stands(instance, replace(chosen, time_limit_s=clock.left_s))
+
+
+def _as_it_stands(instance: FleetInstance, chosen: Settings, start: FleetAnswer | None = None) -> FleetAnswer:
+    """Find the cheapest fleet with every kind of the instance in the model, beginning from one that is known."""
+    clock, table = Deadline(chosen.time_limit_s), read_instance(instance)
     try:
-        return _cheapest(table, table, chosen, clock, None)
+        return _cheapest(table, table, chosen, clock, None, start)
     except TooSmallError as error:
         # The solver keeps rows to a millionth: a little more demand gives a fleet that is large enough for all of it.
-        return _cheapest(table, read_instance(_scaled(instance, TIGHTER)), chosen, clock, error.bound)
+        return _cheapest(table, read_instance(_scaled(instance, TIGHTER)), chosen, clock, error.bound, None)
 
 
 def _cheapest(
-    table: FleetTable, asked: FleetTable, settings: Settings, clock: Deadline, proved: float | None
+    table: FleetTable,
+    asked: FleetTable,
+    settings: Settings,
+    clock: Deadline,
+    proved: float | None,
+    start: FleetAnswer | None,
 ) -> FleetAnswer:
     """Solve for the demand of `asked` and answer for that of `table`, with the bound that is proved for it."""
-    solved = solve_fleet(asked, settings, clock, aim="cost")
+    solved = solve_fleet(asked, settings, clock, aim="cost", start=start)
     bound = solved.bound if proved is None else proved
     if solved.counts is None:
         return FleetAnswer(solved.status, clock.seconds, bound_micro_usd=bound)
@@ -176,7 +195,7 @@ def answer_of(table: FleetTable, counts: Counts, bound: float | None, clock: Dea
         packing.append(_packed(table, counts, period, here))
     cost = float(fleet_cost(instance, counts.nodes))
     return FleetAnswer(
-        "optimal" if bound is not None and bound >= cost else "feasible",
+        "optimal" if is_proved(cost, bound) else "feasible",
         clock.seconds,
         cost_micro_usd=cost,
         bound_micro_usd=None if bound is None else min(bound, cost),

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ortools.math_opt.python import mathopt
 
-from optimizer.programs.fleet_instance import UNLIMITED, FleetInstance, Site
+from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Site
 from optimizer.programs.fleet_money import cost_step, cycle_hours, node_cost
 from optimizer.programs.fleet_packing import patterns, slot_rows
 from optimizer.programs.fleet_table import FleetTable
@@ -116,6 +116,7 @@ class FleetModel:
         self.add_kind_counts()
         self.add_spread()
         self.add_spot_share()
+        self.add_second_node()
 
     # -- variables ---------------------------------------------------------------------------------------------------
 
@@ -416,6 +417,17 @@ class FleetModel:
                     self.model.add_linear_constraint(used <= nodes)
                 self.model.add_linear_constraint(mathopt.fast_sum(there) >= least)
 
+    def add_second_node(self) -> None:
+        """What has to survive a loss is served from two nodes at the least; the rest is in fleet_survive."""
+        if self.instance.survive == "nothing" or {"survive", "traffic"} & self.without or self.scaled:
+            return
+        for b, bundle in enumerate(self.table.bundles):
+            sites = {self.instance.kinds[kind].site for kind, served in self.table.serves.items() if b in served}
+            for period in self.table.periods:
+                if bundle.demand[period] > 0:
+                    nodes = mathopt.fast_sum(self.site_nodes(site, period) for site in sites)
+                    self.model.add_linear_constraint(nodes >= 2.0)
+
     def add_spot_share(self) -> None:
         """No more of a model's requests than allowed is served on nodes that may be taken back, in every period."""
         if self.instance.max_spot_share >= 1 or "spot_share" in self.without:
@@ -454,6 +466,11 @@ class FleetModel:
         largest = max((cost / self.step for cost in self.cost_rows.values()), default=Fraction(1))
         return 1.0 if largest <= LARGEST_COST else LARGEST_COST / float(largest)
 
+    @property
+    def micro_usd_per_unit(self) -> float:
+        """What one unit of the objective is worth."""
+        return float(self.step) / self.unit
+
     def cost(self) -> Expression:
         """Cost over the cycle, in the unit of the objective."""
         return mathopt.fast_sum(
@@ -473,6 +490,25 @@ class FleetModel:
         """Return the least cost that is possible above a bound on the objective: costs come in steps."""
         steps = bound / self.unit
         return max(-(-Fraction(steps * (1 - 1e-9) - 1e-6) // 1), 0) * self.step
+
+    def hint(self, start: FleetAnswer) -> dict[mathopt.Variable, float]:
+        """Return the values that a fleet gives the variables; what nodes hold is left for the solver to find."""
+        found: dict[mathopt.Variable, float] = {
+            variable: float(start.nodes.get(key, 0)) for key, variable in self.nodes.items()
+        }
+        periods = len(self.instance.demand)
+        for (site, option, period), variable in self.starts.items():
+            before = start.nodes.get((site, option, (period - 1) % periods), 0)
+            found[variable] = float(max(start.nodes.get((site, option, period), 0) - before, 0))
+        if self.columns is None:
+            found |= {variable: float(start.replicas.get(key, 0)) for key, variable in self.replicas.items()}
+        if not self.counted:
+            for (kind, b, period), variable in self.shares.items():
+                bundle = self.table.bundles[b]
+                rate = sum(start.rates.get((kind, index, period), 0.0) for index in bundle.classes)
+                found[variable] = min(rate / bundle.demand[period], 1.0)
+        used = {self.table.label(kind) for kind, _ in start.replicas}
+        return found | {variable: float(label in used) for label, variable in self.labels.items()}
 
     def chosen(self, values: Mapping[mathopt.Variable, float]) -> Counts:
         """Read the whole numbers of a solution."""

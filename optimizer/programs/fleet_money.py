@@ -9,6 +9,8 @@ from fractions import Fraction
 from optimizer.programs.fleet_instance import FleetInstance
 from optimizer.programs.fleet_table import exact
 
+ROUNDING = 1e-9  # relative: what a solver's floating-point bound can be off by
+
 
 def cycle_hours(instance: FleetInstance) -> Fraction:
     """Hours of the whole cycle, exactly."""
@@ -46,3 +48,8 @@ def cost_step(costs: Iterable[Fraction]) -> Fraction:
             step.denominator * cost.denominator,
         )
     return step
+
+
+def is_proved(cost_micro_usd: float, bound_micro_usd: float | None) -> bool:
+    """Whether a bound leaves no room for a cheaper fleet, but for what floating-point numbers cannot tell apart."""
+    return bound_micro_usd is not None and bound_micro_usd >= cost_micro_usd * (1 - ROUNDING)

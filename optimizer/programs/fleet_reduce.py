@@ -86,7 +86,7 @@ class Relaxation:
         sites = self._first_sites()
         for _ in range(MOST_ROUNDS):
             some = restricted(self.table, (k for k in self.kinds if self.table.instance.kinds[k].site in sites))
-            relaxed = FleetModel(some, whole_numbers=False)
+            relaxed = FleetModel(some, ("survive",), whole_numbers=False)
             relaxed.model.minimize(relaxed.cost())
             run = run_highs(relaxed.model, clock.left_s)
             if run.status != "optimal":

@@ -8,6 +8,7 @@ from typing import Literal
 
 from optimizer.programs.fleet_apart import apart, solve_apart
 from optimizer.programs.fleet_columns import ColumnSearch, Found, worth_separating
+from optimizer.programs.fleet_instance import FleetAnswer, Survive
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_money import fleet_cost
 from optimizer.programs.fleet_reduce import (
@@ -55,6 +56,7 @@ def solve_fleet(
     without: Iterable[str] = (),
     replicas: Mapping[tuple[int, int], int] | None = None,
     reduce: bool = True,
+    start: FleetAnswer | None = None,
 ) -> Solved:
     """Solve an instance for one aim: the least cost, the largest part of the demand, or any fleet at all.
 
@@ -66,6 +68,7 @@ def solve_fleet(
         without: names of rules that need not hold.
         replicas: (kind, period) -> replicas, where they are settled already.
         reduce: leave kinds out of a large table that cannot be in a cheapest fleet.
+        start: a fleet that keeps every rule, to begin from.
 
     Raises:
         QuestionError: too many ways to share a node.
@@ -98,11 +101,11 @@ def solve_fleet(
     elif aim == "scale":
         fleet.model.maximize(fleet.scale)
     if surviving != "nothing":
-        ended = _solve_surviving(fleet, settings, clock, aim)
+        ended = _solve_surviving(fleet, settings, clock, aim, surviving, start)
     elif alone and worth_separating(table):
         ended = _solve_separately(fleet, settings, clock)
     else:
-        ended = _solve_once(fleet, settings, clock, aim, clock.left_s)
+        ended = _solve_once(fleet, settings, clock, aim, clock.left_s, start)
     bound = ended.bound
     if aim == "cost" and bound is not None:
         bound = float(fleet.bound_micro_usd(bound))
@@ -142,10 +145,24 @@ def _solve_reduced(table: FleetTable, settings: Settings, clock: Deadline) -> So
     return Solved(last.status, last.counts, bound)
 
 
-def _solve_once(fleet: FleetModel, settings: Settings, clock: Deadline, aim: Aim, seconds: float) -> _Ended:
+def _solve_once(
+    fleet: FleetModel,
+    settings: Settings,
+    clock: Deadline,
+    aim: Aim,
+    seconds: float,
+    start: FleetAnswer | None = None,
+) -> _Ended:
     gap = fleet.step_gap() if aim == "cost" else SCALE_GAP
     tolerance = SCALE_TOLERANCE if aim == "scale" else None
-    run = run_highs(fleet.model, min(seconds, clock.left_s), seed=settings.seed, absolute_gap=gap, tolerance=tolerance)
+    run = run_highs(
+        fleet.model,
+        min(seconds, clock.left_s),
+        seed=settings.seed,
+        absolute_gap=gap,
+        tolerance=tolerance,
+        hint=None if start is None else fleet.hint(start),
+    )
     if not run.has_solution:
         return _Ended(run.status, None, run.bound)
     values = run.values()
@@ -153,10 +170,17 @@ def _solve_once(fleet: FleetModel, settings: Settings, clock: Deadline, aim: Aim
     return _Ended(run.status, fleet.chosen(values), run.bound, run.objective, scale)
 
 
-def _solve_surviving(fleet: FleetModel, settings: Settings, clock: Deadline, aim: Aim) -> _Ended:
-    failing = SurvivingModel(fleet)
+def _solve_surviving(
+    fleet: FleetModel,
+    settings: Settings,
+    clock: Deadline,
+    aim: Aim,
+    surviving: Survive,
+    start: FleetAnswer | None,
+) -> _Ended:
+    failing = SurvivingModel(fleet, surviving)
     while True:
-        solved = _solve_once(fleet, settings, clock, aim, clock.left_s)
+        solved = _solve_once(fleet, settings, clock, aim, clock.left_s, start)
         if solved.counts is None:
             return solved
         losses = violated(fleet.table, solved.counts, solved.scale)

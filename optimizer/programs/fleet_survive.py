@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ortools.math_opt.python import mathopt
 
 from optimizer.errors import QuestionError
-from optimizer.programs.fleet_instance import Failure
+from optimizer.programs.fleet_instance import Failure, Survive
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_rates import Dealt, TooSmallError, class_rates, spread
 from optimizer.programs.fleet_table import ROUNDING, FleetTable
@@ -102,9 +102,62 @@ def deal_after(table: FleetTable, counts: Counts, loss: Loss) -> Dealt | None:
 class SurvivingModel:
     """A fleet model, with the failures that it has to survive so far."""
 
-    def __init__(self, fleet: FleetModel):
+    def __init__(self, fleet: FleetModel, surviving: Survive):
         self.fleet = fleet
         self.known: set[tuple[object, ...]] = set()
+        self.literals: dict[tuple[int, int, tuple[tuple[int, int], ...]], mathopt.Variable] = {}
+        if surviving == "provider":
+            self.add_each_class_without_a_provider()
+        elif surviving == "node":
+            self.add_each_class_without_a_node()
+
+    def _served_by_one(self, period: int) -> dict[int, dict[int, float]]:
+        """Return bundle -> kind -> the share of the bundle that one replica serves, if it serves nothing else."""
+        table = self.fleet.table
+        return {
+            b: {
+                kind: 1 / table.load(kind, b, period)
+                for kind, t in self.fleet.replicas
+                if t == period and b in table.serves[kind]
+            }
+            for b, bundle in enumerate(table.bundles)
+            if bundle.demand[period] > 0
+        }
+
+    def add_each_class_without_a_provider(self) -> None:
+        """Without any one provider, the replicas that are left could still serve each class, if nothing else."""
+        fleet, instance = self.fleet, self.fleet.instance
+        for period in fleet.table.periods:
+            for whole in self._served_by_one(period).values():
+                for name in {instance.sites[instance.kinds[kind].site].provider for kind in whole}:
+                    left = [
+                        fleet.replicas[kind, period] * one
+                        for kind, one in whole.items()
+                        if instance.sites[instance.kinds[kind].site].provider != name
+                    ]
+                    fleet.model.add_linear_constraint(mathopt.fast_sum(left) >= fleet.scale)
+
+    def add_each_class_without_a_node(self) -> None:
+        """Without what any one node holds, the replicas that are left could still serve each class, if nothing else.
+
+        It follows from what is wanted, and is all of it where a model has one class: most failures need not be found
+        one after the other then.
+        """
+        fleet = self.fleet
+        for (site, period), held in fleet.filled.items():
+            whole = self._served_by_one(period)
+            for content, _ in held:
+                lost = {
+                    b: sum(parts.get(kind, 0.0) * count for kind, count in content.items())
+                    for b, parts in whole.items()
+                }
+                if not any(lost.values()):
+                    continue
+                literal = self._holds(site, period, content)
+                for b, part in lost.items():
+                    if part > 0:
+                        served = mathopt.fast_sum(fleet.replicas[kind, period] * one for kind, one in whole[b].items())
+                        fleet.model.add_linear_constraint(served - part * literal >= fleet.scale)
 
     def add(self, loss: Loss) -> None:
         """The load fits on what is left after a loss, where the loss is possible."""
@@ -137,16 +190,21 @@ class SurvivingModel:
 
     def _possible(self, loss: Loss) -> mathopt.Variable:
         """Return a literal that is on where some node holds just what is lost."""
-        fleet = self.fleet
         assert loss.site is not None
-        literal = fleet.integer(1)
-        (first, *_), span = loss.lost, max(fleet.instance.kinds[kind].nodes for kind in loss.lost)
-        counts = [
-            count for content, count in fleet.filled.get((loss.site, loss.period), ()) if content == dict(loss.lost)
-        ]
-        holding = fleet.replicas[first, loss.period] if span > 1 else counts[0]
-        fleet.model.add_linear_constraint(holding <= holding.upper_bound * literal)
-        return literal
+        return self._holds(loss.site, loss.period, loss.lost)
+
+    def _holds(self, site: int, period: int, content: Mapping[int, int]) -> mathopt.Variable:
+        """Return a literal that is on where some node of a site holds just this."""
+        fleet = self.fleet
+        key = (site, period, tuple(sorted(content.items())))
+        if key not in self.literals:
+            literal = fleet.integer(1)
+            (first, *_), span = content, max(fleet.instance.kinds[kind].nodes for kind in content)
+            counts = [count for held, count in fleet.filled.get((site, period), ()) if held == dict(content)]
+            holding = fleet.replicas[first, period] if span > 1 else counts[0]
+            fleet.model.add_linear_constraint(holding <= holding.upper_bound * literal)
+            self.literals[key] = literal
+        return self.literals[key]
 
 
 def failures_of(table: FleetTable, counts: Counts) -> tuple[Failure, ...]:

@@ -104,10 +104,12 @@ def run_highs(
     relative_gap: float = 0.0,
     presolve: bool = True,
     tolerance: float | None = None,
+    hint: Mapping[mathopt.Variable, float] | None = None,
 ) -> Run:
     """Solve to gap 0: a solution within `absolute_gap` of its bound is optimal (less than one step of the objective).
 
-    A `relative_gap` is for runs that only look for good solutions. Rows hold to `tolerance` (HiGHS's own is 1e-6).
+    A `relative_gap` is for runs that only look for good solutions. Rows hold to `tolerance` (HiGHS's own is 1e-6). A
+    `hint` is a solution to begin from.
 
     HiGHS has been seen to call feasible models infeasible in its presolve, so that word is taken from it only when a
     run without presolve says the same.
@@ -116,11 +118,11 @@ def run_highs(
         RuntimeError: the model is invalid or unbounded, which is a fault of the program and not of the question.
     """
     begun = time.perf_counter()
-    first = _run(model, time_limit_s, seed, (absolute_gap, relative_gap), presolve, tolerance)
+    first = _run(model, time_limit_s, seed, (absolute_gap, relative_gap), presolve, tolerance, hint)
     if first.status != "infeasible" or not presolve:
         return first
     left = max(time_limit_s - (time.perf_counter() - begun), LEAST_SECONDS)
-    return _run(model, left, seed, (absolute_gap, relative_gap), False, tolerance)
+    return _run(model, left, seed, (absolute_gap, relative_gap), False, tolerance, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ def _run(
     gaps: tuple[float, float],
     presolve: bool,
     tolerance: float | None,
+    hint: Mapping[mathopt.Variable, float] | None,
 ) -> Run:
     parameters = mathopt.SolveParameters(
         time_limit=timedelta(seconds=max(time_limit_s, LEAST_SECONDS)),
@@ -163,9 +166,12 @@ def _run(
     if tolerance is not None:
         for name in ("mip_feasibility_tolerance", "primal_feasibility_tolerance"):
             parameters.highs.double_options[name] = tolerance
+    known = mathopt.ModelSolveParameters(
+        solution_hints=[mathopt.SolutionHint(variable_values=dict(hint))] if hint else []
+    )
     begun = time.perf_counter()
     with quiet_stdout():
-        result = mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters)
+        result = mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters, model_params=known)
     return _read(result, time.perf_counter() - begun)
 
 

@@ -58,6 +58,11 @@ def bullet(console: Console, first: str, second: str) -> None:
     console.print(Padding(second, (0, 0, 0, 4)))
 
 
+def bullet_line(console: Console, text: str) -> None:
+    """Print an item of a list that is one text; its further lines start where its first one does."""
+    _hanging(console, "- ", text)
+
+
 def bullet_of_items(console: Console, first: str, items: Iterable[str]) -> None:
     """Print an item of a list: a line, and items packed into lines below it."""
     _hanging(console, "- ", f"{first}:")
@@ -97,6 +102,12 @@ def dollars(amount: float | None, digits: int = 2) -> str:
         return "-"
     digits = digits if abs(amount) >= 0.1 or amount == 0 else 4
     return f"${amount:,.{digits}f}"
+
+
+def exact_dollars(amount: float) -> str:
+    """Return a price to the last micro-dollar, with at least two decimals."""
+    whole, _, decimals = f"{amount:,.6f}".partition(".")
+    return f"${whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
 
 
 def milliseconds(amount: float | None) -> str:

@@ -1,11 +1,12 @@
 """Print the figures of speed and growth that the documentation states; asserts nothing about time.
 
 python -m tests.benchmarks            every figure
-python -m tests.benchmarks warm       one of them: help, cold, warm, offers
+python -m tests.benchmarks warm       one of them: help, cold, warm, offers, predict, sweep
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -146,12 +147,40 @@ def measure_predictions() -> None:
         )
 
 
+def measure_sweep() -> None:
+    """Sweeps of 1,000 points of one scenario, as commands; a part of some is infeasible."""
+    grids = {
+        "1,000 request rates": ["workload.request_rate=0.1:100:0.1"],
+        "25 request rates x 20 TPOT targets x 2 precisions": [
+            "workload.request_rate=1:10:n25",
+            "targets.tpot_ms=2:40:2",
+            "limits.weights=bf16,fp8",
+        ],
+        "25 request rates x 40 prices of H100": ["workload.request_rate=1:10:n25", "price:H100*=0.5:1.5:n40"],
+        "1,000 context lengths": ["workload.context_tokens=2300:32000:n1000"],
+    }
+    for said, vary in grids.items():
+        with tempfile.TemporaryDirectory() as folder:
+            flags = [part for one in vary for part in ("--vary", one)]
+            command = [sys.executable, "-m", "optimizer.cli", "whatif", "sweep", str(EXAMPLE), *flags, "--json"]
+            before, start = os.times(), time.perf_counter()
+            done = subprocess.run(
+                [*command, "--out", f"{folder}/sweep.csv"], cwd=ROOT, check=True, capture_output=True, text=True
+            )
+            wall, after = time.perf_counter() - start, os.times()
+        cpu = after.children_user + after.children_system - before.children_user - before.children_system
+        found = json.loads(done.stdout)
+        counts = ", ".join(f"{number} {status}" for status, number in found["counts"].items())
+        print(f"sweep:  {wall:.0f} s ({cpu:.0f} s of CPU) for {said} in {found['engine']}: {counts} (aim: under 60 s)")
+
+
 MEASURES = {
     "help": measure_help,
     "cold": measure_cold,
     "warm": measure_warm,
     "offers": measure_offers,
     "predict": measure_predictions,
+    "sweep": measure_sweep,
 }
 
 

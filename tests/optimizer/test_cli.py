@@ -19,6 +19,7 @@ from catalogs.errors import CatalogError
 from catalogs.models import load_model
 from catalogs.offers import load_offers
 from optimizer.check import check_plan
+from optimizer.commands.schema import SCHEMAS
 from optimizer.errors import QuestionError
 from optimizer.flags import FIELDS, read_question
 from optimizer.plan import Plan
@@ -295,7 +296,7 @@ def test_a_wrong_name_or_value_is_answered_with_what_would_do(arguments: str, sa
         (("catalog", "nodes", "--provider", "awz"), "Unknown provider 'awz'. Did you mean aws"),
         (("catalog", "nodes", "--gpu", "H1"), "Unknown GPU 'H1'. Did you mean H100"),
         (("solve", LLAMA_70B, "--frob"), "No such option: --frob"),
-        (("solve",), "Missing argument"),
+        (("solve",), "give a scenario file or a model, or --capacity FILE.json"),
     ],
 )
 def test_other_commands_answer_bad_input_alike(arguments: tuple[str, ...], said: str) -> None:
@@ -392,3 +393,10 @@ def test_any_question_gets_an_answer_that_its_checker_accepts_or_a_refusal(
     else:
         assert plan.layout is not None
         assert all(target.holds for target in plan.targets)
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_every_answer_has_a_schema(name: str) -> None:
+    ran = run("schema", name)
+    assert ran.code == 0
+    assert ran.json["type"] == "object"

@@ -227,7 +227,7 @@ def test_overhead_and_headroom_are_shares_below_one(path: str, value: Any) -> No
         (
             "prices.discounts",
             [{"percent": 5, "term": "x"}],
-            "expected 'on-demand', 'spot', 'reserved-1y' or 'reserved-3y'",
+            "expected 'on-demand', 'spot', 'reserved-1y', 'reserved-3y' or 'owned'",
         ),
         (
             "prices.discounts",

@@ -1,0 +1,1 @@
+"""What money can buy: traffic, context, latency, precision; a file each, each exact over the whole catalog."""

@@ -1,0 +1,278 @@
+"""Sweeps: one question over a grid of values, solved in parallel, written down at once, resumed when interrupted."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from catalogs.errors import CatalogError
+from optimizer.errors import QuestionError, ScenarioError
+from optimizer.names import check_names
+from optimizer.plan import AnswerPart
+from optimizer.scenario import Scenario
+from optimizer.solve import at_own_prices
+from optimizer.version import __version__
+from optimizer.whatif.chunks import Base, Chunk, Row, in_chunks
+from optimizer.whatif.engines import Engine
+from optimizer.whatif.fields import Value
+from optimizer.whatif.inputs import load_model_once, marks_of, offers_of
+from optimizer.whatif.journal import Header, Journal
+from optimizer.whatif.point import RESULT_COLUMNS
+from optimizer.whatif.points import Grid
+from optimizer.whatif.sweep_files import check_output, write_rows
+
+MOST_TRIED = 1_000  # values of a field, and points at which one is tried before it is left to be found wrong at each
+MOST_SAID = 5  # problems in one message
+INPUT_FIELDS = ("model", "prices.as_of", "prices.offers_files", "performance.table")
+
+
+class Varied(AnswerPart):
+    """One varied field and its values, as rows have them."""
+
+    field: str
+    values: tuple[Any, ...]
+
+
+class Sweep(AnswerPart):
+    """What a sweep found.
+
+    Attributes:
+        scenario: the question without what is varied.
+        price_factors: what list prices of all points are multiplied by ({"price:PATTERN": factor}).
+        counts: points by status: optimal, feasible, infeasible, invalid, failed.
+        marks: what the answers rest on: version, prices, models, speed coefficients, each with its digest.
+        kept: points that an earlier, interrupted run had solved.
+        engine: what solved the others.
+        columns: the columns of rows and file: the varied fields, then those of optimizer.whatif.point.
+        rows: a row a point, the last field varying fastest.
+        file: where the rows are written.
+    """
+
+    shardwise_version: str = __version__
+    scenario: dict[str, Any]
+    price_factors: dict[str, float]
+    varied: tuple[Varied, ...]
+    counts: dict[str, int]
+    marks: dict[str, str]
+    kept: int
+    engine: str
+    today: date
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    file: str
+
+    def table(self) -> list[Row]:
+        """Return the rows by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class SweepInterrupted(Exception):  # noqa: N818  not an error: what is solved is kept
+    """The sweep was told to stop (Ctrl-C or SIGTERM); `journal` has what is solved.
+
+    Attributes:
+        signal_number: what stopped it.
+    """
+
+    def __init__(self, signal_number: int, done: int, total: int, journal: Path):
+        self.signal_number, self.done, self.total, self.journal = signal_number, done, total, journal
+        super().__init__(f"interrupted: {done:,} of {total:,} points are kept in {journal}")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Whom a sweep tells how it goes: `say` gets a line for people, `solved` how many points are done of how many."""
+
+    say: Callable[[str], None] = lambda _: None
+    solved: Callable[[int, int], None] = lambda _, __: None
+
+
+def sweep(
+    scenario: Scenario,
+    grid: Grid,
+    out: Path,
+    engine: Engine,
+    watch: Watch | None = None,
+    today: date | None = None,
+    fixed: Mapping[str, Value] | None = None,
+) -> Sweep:
+    """Solve every point of the grid and write the rows to a file; go on where an interrupted run of the same stopped.
+
+    Args:
+        scenario: the question.
+        grid: what is varied.
+        out: the file: .csv or .parquet.
+        engine: where points are solved.
+        watch: whom to tell how it goes.
+        today: the day that price ages count from; when not given, the day on which an interrupted sweep began, or the
+            real one.
+        fixed: fields, and factors on prices, to set at every point.
+
+    Raises:
+        QuestionError, CatalogError: the question, a value that is wrong at every point, or the file is not usable.
+        SweepInterrupted: Ctrl-C or SIGTERM; run it again to go on.
+    """
+    watch = watch or Watch()
+    check_output(out)
+    base = _base(scenario, grid, fixed or {})
+    journal = Journal(out, tuple(RESULT_COLUMNS))
+    day = today or _day(journal.today()) or date.today()
+    check_values(base, grid, day)
+    marks = marks_of(_by_inputs(base, grid), day)
+    question = {"scenario": base.scenario.model_dump(mode="json"), "prices": base.factors}
+    header = Header(question, tuple([axis.name, axis.values] for axis in grid.axes), marks, str(day))
+    rows, said = journal.begin(header)
+    try:
+        if said:
+            watch.say(said)
+        kept = len(rows)
+        watch.solved(kept, len(grid))
+        if kept < len(grid):
+            todo = set(range(len(grid))) - set(rows) if rows else None
+            _run(engine, in_chunks(base, grid, todo, day, marks, engine.jobs), journal, rows, len(grid), watch)
+        found = _found(base, grid, rows, kept, engine, header, out)
+        write_rows(out, found.columns, found.rows)
+        journal.remove()
+    finally:
+        journal.close()
+    return found
+
+
+def _run(
+    engine: Engine, chunks: Iterable[Chunk], journal: Journal, rows: dict[int, Row], total: int, watch: Watch
+) -> None:
+    with _stopped_by_signals() as stopped:
+        try:
+            with closing(engine.run(chunks)) as found:
+                for solved in found:
+                    journal.add(solved)
+                    rows.update(solved)
+                    watch.solved(len(rows), total)
+        except KeyboardInterrupt:
+            raise SweepInterrupted(stopped[-1] if stopped else signal.SIGINT, len(rows), total, journal.path) from None
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[list[int]]:
+    """Turn SIGTERM into a KeyboardInterrupt, as SIGINT is one; the list says which came. A second one is not heeded."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+
+    def stop(number: int, _: Any) -> None:
+        came.append(number)
+        if len(came) == 1:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _base(scenario: Scenario, grid: Grid, fixed: Mapping[str, Value]) -> Base:
+    if both := [name for name in grid.names if name in fixed]:
+        raise QuestionError(f"{both[0]} is both set and varied; do one of the two")
+    try:
+        return Base(scenario).changed(fixed)
+    except ScenarioError as error:
+        raise ScenarioError("--set", error.problems) from None
+
+
+def _found(base: Base, grid: Grid, rows: dict[int, Row], kept: int, engine: Engine, header: Header, out: Path) -> Sweep:
+    table = tuple(
+        (*map(plain, grid.at(point).values()), *(rows[point][name] for name in RESULT_COLUMNS))
+        for point in range(len(grid))
+    )
+    statuses = [rows[point]["status"] for point in range(len(grid))]
+    return Sweep(
+        scenario=base.scenario.model_dump(mode="json"),
+        price_factors=base.factors,
+        varied=tuple(Varied(field=axis.name, values=tuple(map(plain, axis.values))) for axis in grid.axes),
+        counts={status: statuses.count(status) for status in sorted(set(statuses))},
+        marks=dict(header.marks),
+        kept=kept,
+        engine=engine.name,
+        today=date.fromisoformat(header.today),
+        columns=(*grid.names, *RESULT_COLUMNS),
+        rows=table,
+        file=str(out),
+    )
+
+
+def plain(value: Value) -> Any:
+    """Return a value as a cell of a table: several joined by "+", days as text."""
+    if isinstance(value, tuple):
+        return "+".join(str(plain(one)) for one in value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def check_values(base: Base, grid: Grid, today: date) -> None:
+    """Refuse values that are wrong at every point; those that only some combinations refuse make invalid points.
+
+    Raises:
+        QuestionError: naming every such value and why.
+    """
+    problems = []
+    for place, axis in enumerate(grid.axes):
+        for number in range(0, len(axis.values), -(-len(axis.values) // MOST_TRIED)):
+            error = _refused_everywhere(base, grid, place, number, today)
+            if error is not None:
+                problems.append(f"--vary {axis.name}={plain(axis.values[number])}: {error}")
+    if problems:
+        more = f"\n... and {len(problems) - MOST_SAID} more" if len(problems) > MOST_SAID else ""
+        raise QuestionError("\n".join(problems[:MOST_SAID]) + more)
+
+
+def _refused_everywhere(base: Base, grid: Grid, axis: int, place: int, today: date) -> str | None:
+    name, first = grid.axes[axis].name, None
+    named = any(not one.is_numeric for one in grid.axes)
+    for point in itertools.islice(grid.with_value(axis, place), MOST_TRIED):
+        try:
+            _check_point(base.changed(grid.at(point)), today, named)
+        except (QuestionError, CatalogError) as error:
+            own = [text for text in error.problems if text.startswith(name)] if isinstance(error, ScenarioError) else []
+            if own:
+                return "; ".join(text.partition(": ")[2] for text in own)
+            first = first or str(error).removeprefix("the changed scenario:\n  - ")
+        else:
+            return None
+    return first
+
+
+def _check_point(base: Base, today: date, named: bool) -> None:
+    """Check the question of a point against all but the solver; names of providers and places where some are varied."""
+    load_model_once(base.scenario.model)
+    offers = offers_of(base.scenario, today, base.factors)
+    if named:
+        check_names(base.scenario, at_own_prices(base.scenario, offers).frame)
+
+
+def _by_inputs(base: Base, grid: Grid) -> list[Scenario]:
+    """Return a scenario for each set of models, price days and files that points are answered from."""
+    axes = [axis for axis in grid.axes if axis.name in INPUT_FIELDS]
+    found = []
+    for values in itertools.product(*(axis.values for axis in axes)):
+        try:
+            one = base.changed(dict(zip((axis.name for axis in axes), values, strict=True))).scenario
+            load_model_once(one.model)
+        except (QuestionError, CatalogError):
+            continue
+        found.append(one)
+    return found
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        return None
