@@ -27,7 +27,7 @@ from optimizer.programs.mathopt_outcome import Deadline, run_highs
 from optimizer.programs.outcome import Status
 
 SCALE_GAP = SCALE_TOLERANCE = 1e-9
-FIRST_TRY, LEAST_TRY_S = 0.1, 0.5  # of the time limit, for the model as it stands
+FIRST_TRY, FEW_MODELS = 0.1, 3  # of the time limit, for the model as it stands; as many times as long for few models
 Aim = Literal["cost", "scale", "nothing"]
 
 
@@ -194,7 +194,9 @@ def _solve_surviving(
 
 def _solve_separately(fleet: FleetModel, settings: Settings, clock: Deadline) -> _Ended:
     """Give the model as it stands a short try, then search by sets of replicas, then give it the rest of the time."""
-    first = _solve_once(fleet, settings, clock, "cost", max(FIRST_TRY * settings.time_limit_s, LEAST_TRY_S))
+    models = len({bundle.group for bundle in fleet.table.bundles})
+    share = FIRST_TRY * (FEW_MODELS if models <= FEW_MODELS else 1)
+    first = _solve_once(fleet, settings, clock, "cost", share * clock.left_s)
     if first.status in ("optimal", "infeasible"):
         return first
     found = ColumnSearch(fleet.table, settings, clock).run()
