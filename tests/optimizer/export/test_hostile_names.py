@@ -40,7 +40,7 @@ NASTY = st.sampled_from(
     )
 )
 HOSTILE = st.one_of(NASTY, ANY, st.tuples(NASTY, ANY).map("".join)).filter(lambda text: not text.startswith("-"))
-drawn = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+drawn = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def named(model: str, name: str, where: str, **changes: int) -> Deployment:
