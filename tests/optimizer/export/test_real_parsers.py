@@ -1,7 +1,7 @@
 """Launch files go through the parsers of SkyPilot and dstack, where they are installed (checked: 0.14.1, 0.22.5).
 
-Both pin what this project does not: install one of them, with pytest and hypothesis, into an environment of its own, and
-run this file there (`pytest --import-mode=importlib -c /dev/null --rootdir=. tests/optimizer/export/test_real_parsers.py`).
+Both pin what this project does not: install one of them, with pytest and hypothesis, into an environment of its own,
+and run this file there with `--import-mode=importlib -c /dev/null --rootdir=.`.
 """
 
 from __future__ import annotations
