@@ -102,6 +102,12 @@ def test_replicas_that_share_a_node_have_gpus_and_ports_of_their_own(tmp_path: P
     assert "CUDA_VISIBLE_DEVICES=4,5,6,7 VLLM_LOGGING_LEVEL=INFO vllm serve" in found["run"]
 
 
+def test_amd_gpus_are_hidden_in_the_words_of_rocm() -> None:
+    asked = deployment(spec=replica(tp=4), replicas=2, replicas_per_node=2, nodes=nodes(gpu="MI300X-192GB"))
+    (file,) = skypilot((asked,))
+    assert "HIP_VISIBLE_DEVICES=4,5,6,7 VLLM_LOGGING_LEVEL=INFO vllm serve" in file.text
+
+
 def test_one_node_has_one_image() -> None:
     chat, code = mixed_fleet()
     other = deployment("code", code.replica, launch=launch(code.replica, image="b:1"), placements=code.placements)
