@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import (
     BENCHMARK,
     KEPT,
@@ -107,7 +108,10 @@ def solve(
     question: Annotated[
         Text,
         typer.Argument(
-            metavar="SCENARIO.yaml|MODEL", help="A scenario file, or a model with the flags below.", show_default=False
+            metavar="SCENARIO.yaml|MODEL",
+            help="A scenario file, or a model with the flags below.",
+            show_default=False,
+            autocompletion=completion.QUESTION,
         ),
     ] = None,
     input_tokens: Annotated[Text, traffic("--input-tokens", "Mean prompt length.")] = None,
@@ -339,7 +343,12 @@ def predict(
 
 @app.command(epilog=EPILOG)
 def simulate(
-    plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed.")],
+    plan: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAN.json", help="What `shardwise solve --json` printed.", autocompletion=completion.PLAN
+        ),
+    ],
     trace: Annotated[
         str, option("--trace", help="CSV of requests: arrival, input tokens, output tokens.", metavar="FILE")
     ],
