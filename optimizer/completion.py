@@ -28,27 +28,27 @@ LEVELS = ("mean", "p50", "p90", "p95", "p99")
 
 def gpus() -> Iterable[str]:
     """Names of GPU types."""
-    return tomllib.loads((_DATA / "gpus.toml").read_text(encoding="utf-8"))["gpus"]
+    return list(tomllib.loads((_DATA / "gpus.toml").read_text(encoding="utf-8"))["gpus"])
 
 
 def providers() -> Iterable[str]:
     """Names of providers."""
-    return tomllib.loads((_DATA / "providers.toml").read_text(encoding="utf-8"))
+    return list(tomllib.loads((_DATA / "providers.toml").read_text(encoding="utf-8")))
 
 
 def models() -> Iterable[str]:
     """Hub names of the bundled models."""
-    return json.loads((_DATA / "models" / "index.json").read_text(encoding="utf-8"))
+    return list(json.loads((_DATA / "models" / "index.json").read_text(encoding="utf-8")))
 
 
 def targets() -> Iterable[str]:
     """What launch files can be written for."""
-    return import_module("optimizer.export.targets").TARGETS
+    return list(import_module("optimizer.export.targets").TARGETS)
 
 
 def schemas() -> Iterable[str]:
     """Names of JSON schemas."""
-    return import_module("optimizer.commands.schema").SCHEMAS
+    return list(import_module("optimizer.commands.schema").SCHEMAS)
 
 
 def one_of(values: Callable[[], Iterable[str]]) -> Complete:
