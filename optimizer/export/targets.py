@@ -21,6 +21,12 @@ TARGETS: Final[dict[str, str]] = {
     "vllm": "optimizer.export.scripts:scripts",
     "sglang": "optimizer.export.scripts:scripts",
     "trtllm": "optimizer.export.scripts:scripts",
+    "docker-compose": "optimizer.export.compose:compose",
+    "kubernetes": "optimizer.export.kubernetes:kubernetes",
+    "helm-values": "optimizer.export.helm:helm",
+    "skypilot": "optimizer.export.skypilot:skypilot",
+    "dstack": "optimizer.export.dstack:dstack",
+    "terraform-vars": "optimizer.export.terraform:terraform",
 }
 
 
