@@ -6,7 +6,7 @@ A block's comment lines say what holds for it:
     <!-- tested by: FILE -->      another test runs it
     <!-- file: NAME -->           it is the text of that file of the repository, leading comment lines left out
     <!-- fields of: NAME.yaml --> its fields, put over those of that scenario, are a question
-    <!-- write: NAME -->          the reader saves it under that name
+    <!-- write: NAME -->          the reader saves it under that name (and Python is run by a command later on)
 """
 
 from __future__ import annotations
