@@ -103,10 +103,16 @@ def inline_commands(lines: list[str]) -> list[list[str]]:
     return [shlex.split(one, comments=False) for one in re.findall(r"`shardwise ([^`]+)`", text)]
 
 
-def links(lines: list[str], page: Path) -> list[Path]:
-    """The files that a page points to."""
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", "\n".join(prose(lines)))
-    return [page.parent / one for one in targets if "://" not in one]
+def links(lines: list[str], page: Path) -> list[tuple[Path, str]]:
+    """The files that a page points to, each with the heading in it, if any."""
+    targets = re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", "\n".join(prose(lines)))
+    return [(page.parent / one if one else page, heading) for one, heading in targets if "://" not in one]
+
+
+def anchors(lines: list[str]) -> set[str]:
+    """What links to the headings of a page are called, as GitHub makes them."""
+    headings = [line.lstrip("#").strip() for line in prose(lines) if line.startswith("#")]
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:

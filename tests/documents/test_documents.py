@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from typer.main import get_command
 
 from optimizer.cli import app
 from optimizer.flags import read_fleet_question, read_question
-from tests.documents.page import Block, blocks, inline_commands, links, matches, prose, refreshed
+from tests.documents.page import Block, anchors, blocks, inline_commands, links, matches, prose, refreshed
 from tests.documents.shell import ROOT, Reader
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "examples").glob("*.md"))]
@@ -62,7 +63,8 @@ def test_a_page_runs_as_it_is_printed(page: Path, tmp_path: Path, request: pytes
             lines[first:last] = new
         page.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
-    assert faults == [], "read the difference; --refresh-golden accepts it\n" + "\n\n".join(faults)
+    if faults:
+        pytest.fail("read the difference; --refresh-golden accepts it\n\n" + "\n\n".join(faults), pytrace=False)
 
 
 def _run(
@@ -89,8 +91,9 @@ def _compare(
     faults: list[str],
 ) -> None:
     if not matches(shown, printed):
-        changes.append((*at, refreshed(shown, printed)))
-        faults.append("\n".join([f"{where}\nshown:", *shown, "printed:", *printed]))
+        new = refreshed(shown, printed)
+        changes.append((*at, new))
+        faults.append("\n".join([where, *unified_diff(shown, new, "the page", "what is printed", lineterm="")]))
 
 
 def _text_of(path: Path) -> list[str]:
@@ -149,8 +152,11 @@ def test_every_command_in_the_text_of_a_page_is_one(page: Path) -> None:
 
 
 @EACH_PAGE
-def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
-    assert [str(one) for one in links(_lines(page), page) if not one.exists()] == []
+def test_every_link_of_a_page_leads_to_a_file_and_to_a_heading_in_it(page: Path) -> None:
+    found = links(_lines(page), page)
+
+    assert [str(one) for one, _ in found if not one.exists()] == []
+    assert [(one.name, heading) for one, heading in found if heading and heading not in anchors(_lines(one))] == []
 
 
 @EACH_PAGE
@@ -167,6 +173,6 @@ def test_every_target_of_make_and_every_extra_in_a_page_exists(page: Path) -> No
 
 def test_the_index_of_the_examples_lists_every_page() -> None:
     index = ROOT / "examples" / "README.md"
-    listed = {one.resolve() for one in links(_lines(index), index)}
+    listed = {one.resolve() for one, _ in links(_lines(index), index)}
 
     assert [page.name for page in (ROOT / "examples").glob("*.md") if page.resolve() not in listed | {index}] == []
