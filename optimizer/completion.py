@@ -7,6 +7,7 @@ get their completions by name (see optimizer.cli_options.option), arguments wher
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -18,6 +19,7 @@ import catalogs
 Complete = Callable[[str], list[str]]
 
 _DATA = Path(catalogs.__file__).parent / "data"
+_PLAIN = re.compile(r"[\w.+@%:,=-]+")
 # As optimizer.scenario, catalogs.gpus and their like have them, which are not light; tests compare the two.
 TERMS = ("on-demand", "spot", "reserved-1y", "reserved-3y", "any")
 PROVIDER_KINDS = ("hyperscaler", "gpu-cloud", "marketplace", "own", "any")
@@ -63,7 +65,11 @@ def one_of(values: Callable[[], Iterable[str]]) -> Complete:
 
 
 def files(*suffixes: str) -> Complete:
-    """Complete folders, and files with one of some suffixes."""
+    """Complete folders, and files with one of some suffixes.
+
+    bash puts in what it is told as it is, so names that a shell would act on (blanks, `$(...)`) are left to its own
+    completion of files, which quotes them.
+    """
 
     def complete(incomplete: str) -> list[str]:
         folder, slash, start = incomplete.rpartition("/")
@@ -72,7 +78,9 @@ def files(*suffixes: str) -> Complete:
             found = sorted(looked.iterdir())
         except OSError:
             return []
-        fitting = [one for one in found if one.name.startswith(start) and (start or not one.name.startswith("."))]
+        fitting = [one for one in found if one.name.startswith(start) and _PLAIN.fullmatch(one.name)]
+        if not start:
+            fitting = [one for one in fitting if not one.name.startswith(".")]
         return [
             f"{folder}{slash}{one.name}{'/' if one.is_dir() else ''}"
             for one in fitting

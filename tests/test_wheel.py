@@ -237,7 +237,15 @@ def test_what_needs_an_extra_says_how_to_install_it(installed: Installed) -> Non
     assert 'pip install "shardwise[postgres]"' in err
 
 
-def test_completion_works_from_the_installed_command(installed: Installed) -> None:
-    asked = {"_SHARDWISE_COMPLETE": "complete_bash", "COMP_WORDS": "shardwise\nsolve\n--gpu\nH200", "COMP_CWORD": "3"}
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+def test_bash_completes_the_installed_command_with_the_script_that_it_prints(installed: Installed) -> None:
+    (installed.environment / "bin" / "bash").symlink_to(str(shutil.which("bash")))
+    tab = """
+        eval "$(_SHARDWISE_COMPLETE=source_bash shardwise)"
+        COMP_WORDS=(shardwise solve --gpu H200) COMP_CWORD=3
+        _shardwise_completion shardwise
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    path = f"{installed.environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
-    assert installed.run("shardwise", **asked).stdout.split() == ["H200-SXM-141GB", "H200-NVL-141GB"]
+    assert installed.run("bash", "-c", tab, PATH=path).stdout.split() == ["H200-SXM-141GB", "H200-NVL-141GB"]
