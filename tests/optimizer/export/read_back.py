@@ -54,7 +54,7 @@ def shell_commands(script: str, folder: Path, *, shell: str = "bash", **variable
     """Run a script where `vllm` is a program that says what it was called with."""
     program = folder / "vllm"
     if not program.exists():
-        program.write_text("#!/bin/sh\nprintf '%s\\0' vllm \"$@\" >> \"$SAID\"\nprintf '\\001\\0' >> \"$SAID\"\n")
+        program.write_text('#!/bin/sh\nprintf \'%s\\0\' vllm "$@" >> "$SAID"\nprintf \'\\001\\0\' >> "$SAID"\n')
         program.chmod(0o755)
     said = folder / "said"
     said.write_bytes(b"")

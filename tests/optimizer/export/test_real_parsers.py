@@ -1,8 +1,9 @@
-"""Launch files go through the tools' own parsers, where SkyPilot or dstack is installed (checked: 0.14.1 and 0.22.5)."""
+"""Launch files go through the parsers of SkyPilot and dstack, where they are installed (checked: 0.14.1, 0.22.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -44,13 +45,22 @@ def test_skypilots_schemas_take_every_task(case: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_skypilot_reads_every_task(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sky = pytest.importorskip("sky", reason="skypilot")
-    # Whether a cloud has a machine is in lists that SkyPilot fetches: not asked here.
-    for name in ("_try_canonicalize_accelerators", "_try_validate_instance_type", "_try_validate_cpus_mem"):
-        monkeypatch.setattr(sky.Resources, name, lambda *_: None, raising=True)
-    monkeypatch.setattr(sky.Resources, "_validate_and_set_region_zone", lambda *_: None, raising=True)
+    # Whether a cloud has a machine or a region is in lists that SkyPilot fetches: not asked here.
+    for name in (
+        "canonicalize_accelerators",
+        "validate_and_set_region_zone",
+        "validate_instance_type",
+        "validate_cpus_mem",
+    ):
+        monkeypatch.setattr(sky.Resources, f"_try_{name}", lambda *_: None, raising=True)
     monkeypatch.setenv("HF_TOKEN", "x")
     for document in documents("skypilot", case):
-        task = sky.Task.from_yaml_config(document, secrets_overrides=[("HF_TOKEN", "x")])
+        task = sky.Task.from_yaml_config(deepcopy(document), secrets_overrides=[("HF_TOKEN", "x")])
+        for resources in task.resources:
+            # For any cloud at all SkyPilot asks which clouds the user has.
+            if resources.cloud is not None and document["resources"].get("infra") != "ssh":
+                resources.validate()
+        assert len(task.resources) == len(document["resources"].get("ordered", [0]))
         assert task.num_nodes == document.get("num_nodes", 1)
         assert task.run == document["run"]
         assert (task.service is None) == ("service" not in document)

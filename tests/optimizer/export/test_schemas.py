@@ -92,7 +92,9 @@ def test_configurations_follow_dstacks_schema(case: str) -> None:
 @cases
 def test_variables_have_the_declared_fields_and_types(case: str) -> None:
     values, declarations = exported("terraform-vars", case)
-    declared = {name.strip('"'): body for each in hcl2.loads(declarations.text)["variable"] for name, body in each.items()}
+    declared = {
+        name.strip('"'): body for each in hcl2.loads(declarations.text)["variable"] for name, body in each.items()
+    }
     assert set(declared) == {"shardwise_nodes", "shardwise_secrets"}
     groups = terraform_groups(values.text)
     said = str(declared["shardwise_nodes"]["type"])

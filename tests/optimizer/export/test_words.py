@@ -36,7 +36,9 @@ def test_a_shell_command_has_a_flag_a_line() -> None:
 
 
 def test_the_module_or_script_of_an_interpreter_stays_beside_it() -> None:
-    assert shell_command(Process("server", ("python3", "-m", "sglang", "--tp", "8"))) == "python3 -m sglang \\\n  --tp 8"
+    assert (
+        shell_command(Process("server", ("python3", "-m", "sglang", "--tp", "8"))) == "python3 -m sglang \\\n  --tp 8"
+    )
     assert shell_command(Process("server", ("bash", "-c", "a && b"))) == "bash -c 'a && b'"
 
 

@@ -1,4 +1,4 @@
-"""YAML of launch files: whatever goes in is read back, by rules of YAML 1.1 and 1.2, and comments hold no more than text."""
+"""YAML of launch files: whatever goes in is read back, by rules of YAML 1.1 and 1.2; comments hold nothing but text."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ def test_any_text_is_read_back_as_it_was(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     "value",
     # What YAML 1.2 (Compose, Helm), 1.1 and what Kubernetes reads make a number, a boolean, a date or null of.
-    ["yes", "No", "y", "N", "on", "OFF", "true", "null", "~", "", "1e3", "0o17", "0x1F", "1_000", "12:30", ".5", ".inf"]
-    + ["+1", "-0", "2026-08-22", "1.", "0b1", "0123", " 7 "],
+    [
+        *("yes", "No", "y", "N", "on", "OFF", "true", "null", "~", "", "2026-08-22", "12:30"),
+        *("1e3", "0o17", "0x1F", "0b1", "0123", "1_000", "+1", "-0", "1.", ".5", ".inf", " 7 "),
+    ],
 )
 def test_what_any_reader_takes_for_something_else_is_quoted(value: str) -> None:
     assert yaml_text([[value]]) == f"- '{value}'\n"
