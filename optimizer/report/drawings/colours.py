@@ -60,4 +60,4 @@ def colours_css(light: str = ":root", dark: str | None = None) -> str:
     day, night = (";".join(f"--sw-{name}:{value}" for name, value in values.items()) for values in (LIGHT, DARK))
     if dark is not None:
         return f"{light}{{{day}}}{dark}{{{night}}}"
-    return f"{light}{{{day}}}@media (prefers-color-scheme: dark){{{light}{{{night}}}}}"
+    return f"{light}{{{day}}}@media screen and (prefers-color-scheme: dark){{{light}{{{night}}}}}"
