@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
