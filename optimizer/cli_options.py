@@ -68,6 +68,13 @@ NoCalibration = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+Plot = Annotated[
+    Path | None,
+    option(
+        "--plot", help="Draw it: .png, .svg, .html (with the numbers) or .pdf; needs matplotlib.", metavar="FILE",
+        panel=OUTPUT,
+    ),
+]  # fmt: skip
 Csv = Annotated[bool, option("--csv", help="Print CSV instead of a table.", panel=OUTPUT)]
 Model = Annotated[
     str,
