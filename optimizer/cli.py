@@ -59,10 +59,12 @@ from optimizer.commands import (
     budget,
     explain,
     import_,
+    mcp,
     pareto,
     reoptimize,
     report,
     schema,
+    serve,
     shock,
     solve_fleet,
     watch,
@@ -656,6 +658,8 @@ def validate_decisions(
 explain.register(app)
 schema.register(app)
 report.register(app)
+serve.register(app)
+mcp.register(app)
 
 
 def main() -> None:
