@@ -1,0 +1,1 @@
+"""`shardwise serve`: the service and its page."""
