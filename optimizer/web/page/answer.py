@@ -9,7 +9,7 @@ from nicegui.element import Element
 
 from optimizer.plan import Plan
 from optimizer.report.drawings import draw_latency, draw_layout, draw_memory
-from optimizer.report.text import dollars, milliseconds
+from optimizer.report.text import amount_of, dollars, milliseconds
 from optimizer.web.page import words
 from optimizer.web.page.charts import draw_front, draw_prices
 from optimizer.web.page.elements import (
@@ -21,13 +21,17 @@ from optimizer.web.page.elements import (
     drawing,
     figures,
     folded,
+    open_table,
     table,
+    table_rows,
     with_attributes,
 )
 from optimizer.web.page.history import PriceStood
 from optimizer.whatif.front_points import Front
 
-WIDE, NARROW = 720.0, 350.0
+WIDE, NARROW = 780.0, 350.0
+SHOWN_AT_FIRST = 8
+ROWS_AT_FIRST = 12
 BADGES = {"optimal": "Optimal, proved", "feasible": "Feasible, not proved", "infeasible": "Infeasible"}
 
 
@@ -42,9 +46,9 @@ def badge(status: str) -> Element:
     return Words(BADGES.get(status, status), "span", f"badge {status}")
 
 
-def show_headline(plan: Plan) -> None:
+def show_headline(plan: Plan) -> Element:
     """Show what the answer is, what it costs and what is proved of it."""
-    with card("Answer", "headline"):
+    with card("Answer", "headline") as found:
         badge(plan.status)
         Words(plan.summary, "p", "summary")
         figures(words.headline(plan))
@@ -52,6 +56,7 @@ def show_headline(plan: Plan) -> None:
         if plan.warnings:
             with box("div", "warnings", role="note", aria_label="Warnings"):
                 bullets([f"Warning: {warning}" for warning in plan.warnings])
+    return found
 
 
 def show_layout(plan: Plan) -> None:
@@ -61,8 +66,8 @@ def show_layout(plan: Plan) -> None:
         return
     with card("Layout"):
         Words(
-            f"{layout.nodes} x {layout.instance_type} from {layout.provider}, {layout.region}, {layout.term}, at "
-            f"{dollars(layout.price_usd_per_node_hour)} per node-hour.",
+            f"{amount_of(layout.nodes, 'node')} at {dollars(layout.price_usd_per_node_hour)} per node-hour, region "
+            f"{layout.region}.",
             "p",
             "muted",
         )
@@ -140,7 +145,10 @@ def show_front(place: Element, front: Front, plan: Plan) -> None:
             for at, point in enumerate(front.points, start=1)
         ]
         columns = (("#", "right"), ("$/hour", "right"), ("TPOT", "right"), ("TTFT", "right"), ("layout", "left"))
-        table("Layouts of the front", columns, rows)
+        table("Layouts of the front", columns, rows[:ROWS_AT_FIRST])
+        if rest := rows[ROWS_AT_FIRST:]:
+            with folded(f"{len(rest)} dearer ones", classes="inner"):
+                table("Dearer layouts of the front", columns, rest)
 
 
 class Alternatives:
@@ -148,7 +156,7 @@ class Alternatives:
 
     def __init__(self, plan: Plan):
         self._found = plan.alternatives
-        self._column, self._down = 1, False
+        self._column, self._down, self._most = 1, False, SHOWN_AT_FIRST
         if self._found:
             with folded(f"Other GPUs, and why they lost ({len(self._found)})", opened=True):
                 self._place = box("div")
@@ -156,26 +164,28 @@ class Alternatives:
 
     def _show(self) -> None:
         self._place.clear()
-        with (
-            self._place,
-            box("div", "scrolls", tabindex="0", role="region", aria_label="Other GPUs"),
-            box("table", "sortable"),
-        ):
-            Words("The cheapest layout on each other GPU", "caption", "unseen")
-            with box("thead"), box("tr"):
+        with self._place:
+            self._show_table()
+            if len(self._found) > self._most:
+                button(f"Show all {len(self._found)}", self._show_all)
+
+    def _show_all(self) -> None:
+        self._most = len(self._found)
+        self._show()
+
+    def _show_table(self) -> None:
+        found = words.sorted_alternatives(self._found, self._column, down=self._down)[: self._most]
+        with open_table("The cheapest layout on each other GPU"):
+            with box("thead", role="rowgroup"), box("tr", role="row"):
                 for at, (title, side) in enumerate(words.ALTERNATIVE_COLUMNS):
                     self._heading(at, title, side)
-            with box("tbody"):
-                for one in words.sorted_alternatives(self._found, self._column, down=self._down):
-                    with box("tr"):
-                        for (_, side), cell in zip(words.ALTERNATIVE_COLUMNS, words.alternative_row(one), strict=True):
-                            Words(cell, "td", side)
+            table_rows(words.ALTERNATIVE_COLUMNS, map(words.alternative_row, found))
 
     def _heading(self, at: int, title: str, side: str) -> None:
         here = at == self._column
         order = ("descending" if self._down else "ascending") if here else "none"
         arrow = (" \u25bc" if self._down else " \u25b2") if here else ""
-        with with_attributes(box("th", side), scope="col", aria_sort=order):
+        with with_attributes(box("th", side), scope="col", role="columnheader", aria_sort=order):
             button(f"{title}{arrow}", lambda: self._sort(at), "heading")
 
     def _sort(self, column: int) -> None:
@@ -222,9 +232,9 @@ def show_ruled_out(plan: Plan) -> None:
         table("Candidates ruled out, by rule", columns, words.ruled_out_rows(plan))
 
 
-def show_infeasible(plan: Plan, follow: Callable[[str], Any], can_follow: Callable[[str], bool]) -> None:
-    """Show why nothing works, what comes near, and the least changes that would do."""
-    with card("Answer", "headline"):
+def show_infeasible(plan: Plan, follow: Callable[[str], Any], can_follow: Callable[[str], bool]) -> Element:
+    """Show why nothing works, what comes near, and the least changes that would do; return the head of it."""
+    with card("Answer", "headline") as found:
         badge(plan.status)
         Words("No layout in the catalog keeps every rule.", "p", "summary")
         for line in words.price_lines(plan)[:1]:
@@ -253,3 +263,4 @@ def show_infeasible(plan: Plan, follow: Callable[[str], Any], can_follow: Callab
                 with box("li"):
                     Words(f"{miss.summary}: {dollars(miss.usd_per_hour)}/hour", "strong")
                     bullets([f"breaks {name}: {said}" for name, said in miss.breaks.items()])
+    return found

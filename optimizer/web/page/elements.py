@@ -90,17 +90,31 @@ def bullets(lines: Sequence[str], classes: str = "") -> Element:
 
 def table(caption: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Element:
     """Show a table; a column is (heading, "left" or "right")."""
-    with box("div", "scrolls", tabindex="0", role="region", aria_label=caption) as around, box("table"):
-        Words(caption, "caption", "unseen")
-        with box("thead"), box("tr"):
+    around = open_table(caption)
+    with around:
+        with box("thead", role="rowgroup"), box("tr", role="row"):
             for title, side in columns:
-                with_attributes(Words(title, "th", side), scope="col")
-        with box("tbody"):
-            for row in rows:
-                with box("tr"):
-                    for (_, side), cell in zip(columns, row, strict=True):
-                        Words(cell, "td", side)
+                with_attributes(Words(title, "th", side), scope="col", role="columnheader")
+        table_rows(columns, rows)
     return around
+
+
+def open_table(caption: str) -> Element:
+    """Return a table to put head and rows into; in a narrow window its rows become blocks, so roles are said."""
+    with box("div", "scrolls", tabindex="0", role="region", aria_label=caption):
+        around = box("table", role="table")
+        with around:
+            Words(caption, "caption", "unseen")
+    return around
+
+
+def table_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> None:
+    """Put rows into a table."""
+    with box("tbody", role="rowgroup"):
+        for row in rows:
+            with box("tr", role="row"):
+                for (title, side), cell in zip(columns, row, strict=True):
+                    with_attributes(Words(cell, "td", side), role="cell", data_name=title)
 
 
 def announce(text: str, kind: str = "info") -> None:

@@ -105,10 +105,9 @@ class Form:
             element = ui.select(options, label=label, value="", on_change=changed).props(f"{FIELD} behavior=menu")
         elif field.kind == "many":
             options = {one: one for one in (self._names.get(field.path) or field.options)}
-            element = ui.select(options, label=label, multiple=True, with_input=len(options) > 12, on_change=changed)
+            element = ui.select(options, label=label, multiple=True, with_input=True, on_change=changed)
             element.props(f"{FIELD} use-chips behavior=menu").classes("wide")
-            element.props["placeholder"] = field.default
-            element.props["display-value"] = None
+            element.props["placeholder"] = "" if get(self.question, field.path) else field.default
         elif field.kind == "switch":
             element = ui.checkbox(label, on_change=changed).classes("wide")
         else:
@@ -125,6 +124,8 @@ class Form:
             if path in _TYPED and isinstance(value, str):
                 value = as_list(value)
             self.question = put(self.question, path, value.strip() if isinstance(value, str) else value)
+            if isinstance(value, list) and path in _DEFAULTS:
+                self._fields[path].props["placeholder"] = "" if value else _DEFAULTS[path]
             self._show_error(path, None)
             self._on_change()
 
@@ -164,6 +165,7 @@ class Form:
             if unknown:
                 element.set_options(element.options | unknown)
             element.value = chosen
+            element.props["placeholder"] = "" if chosen else field.default
         elif field.kind == "switch":
             element.value = value is True or str(value).lower() == "true"
         else:
@@ -196,4 +198,5 @@ class Form:
         ui.navigate.to("/")
 
 
+_DEFAULTS = {field.path: field.default for field in FORM if field.kind == "many"}
 _TYPED = frozenset(field.path for field in FORM if field.kind == "typed")

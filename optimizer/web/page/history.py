@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from optimizer.plan import Layout
+
+OFFER = ("provider", "region", "instance_type", "term", "gpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +28,26 @@ class PriceStood:
     source: str
 
 
-def price_history(layout: Layout) -> tuple[PriceStood, ...]:
-    """Return the prices that the layout's offer has had, the earliest first; empty for hardware of one's own."""
-    from optimizer.report.prices import periods  # noqa: PLC0415  pandas: for workers only
+def patterns_of(layout: Layout) -> dict[str, str]:
+    """Return the patterns that a history is asked with to hold the offer that a layout rents."""
+    return {name: str(getattr(layout, name)).replace("[", "[[]")[:200] for name in OFFER}
 
-    names = ("gpu", "provider", "region", "term", "instance_type")
-    exact = {name: str(getattr(layout, name)).replace("[", "[[]") for name in names}
-    _, frame = periods(dict(exact), None, None, None)
-    for name in names:
-        frame = frame[frame[name] == getattr(layout, name)]
-    frame = frame.sort_values(["first_seen", "source"], kind="stable")
-    return tuple(
-        PriceStood(row.first_seen.date(), row.last_seen.date(), float(row.price_usd_per_node_hour), str(row.source))
-        for row in frame.itertuples()
-    )
+
+def history_of(layout: Layout, rows: Iterable[Mapping[str, Any]]) -> tuple[PriceStood, ...]:
+    """Return the prices that the layout's offer has had, the earliest first.
+
+    Args:
+        layout: what rents it.
+        rows: as a history lists them: the offer, `first_seen` and `last_seen` as text, price and source.
+    """
+    found = [
+        PriceStood(
+            date.fromisoformat(str(row["first_seen"])[:10]),
+            date.fromisoformat(str(row["last_seen"])[:10]),
+            float(row["price_usd_per_node_hour"]),
+            str(row["source"]),
+        )
+        for row in rows
+        if all(row[name] == getattr(layout, name) for name in OFFER)
+    ]
+    return tuple(sorted(found, key=lambda one: (one.first_seen, one.last_seen, one.source)))

@@ -8,11 +8,11 @@ DARK = "body.body--dark"
 
 SHEET = (
     colours_css("body", DARK)
-    + """
-body{--q-primary:#0067a3;--accent:#0067a3;--on-accent:#fff;--accent-soft:#e3f0f8;--warn:#7a4d00;--warn-ground:#fdf3dc;
+    + r"""
+body{--q-primary:#0067a3!important;--accent:#0067a3;--on-accent:#fff;--accent-soft:#e3f0f8;--warn:#7a4d00;--warn-ground:#fdf3dc;
   --good-ground:#def3ea;--bad-ground:#fbe4e2;background:var(--sw-panel);color:var(--sw-ink);
   font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}
-body.body--dark{--q-primary:#6cb8ea;--q-dark:#1b232c;--accent:#6cb8ea;--on-accent:#0b141c;--accent-soft:#1d3446;
+body.body--dark{--q-primary:#6cb8ea!important;--q-dark:#1b232c!important;--accent:#6cb8ea;--on-accent:#0b141c;--accent-soft:#1d3446;
   --warn:#f5cf85;--warn-ground:#3a2d12;--good-ground:#123a2d;--bad-ground:#44201d;--q-dark-page:#10161c;
   background:#10161c;color-scheme:dark}
 body:not(.body--dark){color-scheme:light}
@@ -35,7 +35,10 @@ a{color:var(--accent)}
 .card{background:var(--sw-ground);border:1px solid color-mix(in srgb,var(--sw-line) 55%,transparent);border-radius:10px;
   padding:16px 18px;min-width:0}
 .card.inner{border:0;padding:8px 0 0;background:none}
-details.card>summary,details.fields>summary{cursor:pointer;font-weight:600;padding:2px 0}
+details>summary{cursor:pointer;font-weight:600;padding:2px 0;list-style:none}
+details>summary::-webkit-details-marker{display:none}
+details>summary::before{content:"\25b8";display:inline-block;width:1.1em;color:var(--sw-muted);transition:transform .15s}
+details[open]>summary::before{transform:rotate(90deg) translate(1px,2px)}
 details.card[open]>summary{margin-bottom:8px}
 details.inner>summary{font-weight:500;color:var(--sw-muted)}
 .form{display:grid;gap:10px}
@@ -49,7 +52,7 @@ details.fields{border-top:1px solid color-mix(in srgb,var(--sw-line) 45%,transpa
 .q-field__native::placeholder{color:var(--sw-muted);opacity:1}
 .text-negative,.q-field--error .q-field__label{color:var(--sw-bad)!important}
 .q-field__native,.q-field__input{color:var(--sw-ink)}
-.q-chip{margin:2px}
+.q-chip{margin:2px}.q-select .q-field__input{min-width:40px!important}
 .actions{display:flex;gap:10px;flex-wrap:wrap;align-items:center}
 .form>.actions{position:sticky;bottom:0;background:var(--sw-ground);padding:10px 0;z-index:2}
 .button{font:inherit;font-weight:600;border-radius:7px;padding:7px 14px;cursor:pointer;border:1px solid var(--accent);
@@ -76,6 +79,7 @@ li{overflow-wrap:anywhere}
 ul.advice li{display:flex;gap:12px;justify-content:space-between;align-items:center;padding:9px 0;
   border-top:1px solid color-mix(in srgb,var(--sw-line) 40%,transparent)}
 ul.advice li:first-child{border-top:0}
+.busy{opacity:.55}
 .drawing{margin:6px 0}.drawing svg{display:block;max-width:100%;height:auto;background:none}
 .if-narrow{display:none}
 .scrolls{overflow-x:auto;max-width:100%}
@@ -88,7 +92,8 @@ td.left{min-width:9ch;overflow-wrap:break-word}td.left:last-child{min-width:24ch
 .sliders{display:grid;grid-template-columns:repeat(auto-fit,minmax(250px,1fr));gap:10px 28px}
 .lever-head{display:flex;justify-content:space-between;gap:8px;font-size:13.5px}
 .lever-head span{color:var(--sw-muted)}
-.lever .q-slider{padding:0 6px}
+.lever input[type=range]{width:100%;height:28px;accent-color:var(--accent);cursor:pointer;margin:0}
+.lever .q-field{margin:4px 0}
 .result{min-height:52px;margin:8px 0;padding:10px 12px;border-radius:8px;background:var(--sw-panel)}
 pre.code{margin:0;white-space:pre;overflow:auto;max-height:460px;padding:12px;border-radius:8px;background:var(--sw-panel);
   font:12.5px/1.5 ui-monospace,'SFMono-Regular',Menlo,Consolas,'DejaVu Sans Mono',monospace}
@@ -101,6 +106,14 @@ pre.report{font-size:11.5px}
 @media(max-width:900px){.columns{grid-template-columns:minmax(0,1fr);padding:12px}.top{padding:10px 14px}
   .card{padding:14px}.if-wide{display:none}.if-narrow{display:block}
   .drawing svg{width:100%}ul.advice li{flex-wrap:wrap}}
+@media(max-width:900px){.aside,.columns>.answer{display:contents}.columns{display:grid;gap:14px}
+  .columns>.answer>.answer{order:2}.aside>*:nth-child(1){order:1}.aside>*:nth-child(2){order:3}
+  .aside>*:nth-child(3){order:4}}
+@media(max-width:560px){table,thead,tbody{display:block}tr{display:flex;flex-wrap:wrap;gap:2px 14px;padding:8px 0;
+  border-bottom:1px solid color-mix(in srgb,var(--sw-line) 40%,transparent)}
+  th,td{display:block;border:0;padding:0}td.left:last-child{flex-basis:100%;min-width:0}
+  td.left{min-width:0}td.right::before{content:attr(data-name) " ";color:var(--sw-muted);font-size:12px}
+  thead th:not([aria-sort]){display:none}}
 @media(min-width:560px) and (max-width:900px){.if-wide{display:block}.if-narrow{display:none}}
 @media(prefers-reduced-motion:reduce){*{transition:none!important;animation:none!important}}
 @media(forced-colors:active){.badge,.warnings,.button{border:1px solid}}

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from nicegui import ui
+from nicegui.element import Element
 
 from optimizer.plan import Plan
 from optimizer.report.drawings import Bar, draw_costs
 from optimizer.report.text import dollars, milliseconds
 from optimizer.web.page import words
 from optimizer.web.page.answer import both_widths
-from optimizer.web.page.elements import Words, bullets, box, button, card
-from optimizer.web.page.fields import TRAFFIC, Question, get, put, traffic_kind, with_traffic
+from optimizer.web.page.elements import Words, box, bullets, button, card, with_attributes
+from optimizer.web.page.fields import TRAFFIC, Question, put, traffic_kind, with_traffic
 
 STEPS = 8  # to either side; the middle is the question as it stands
 UNIT = {"request_rate": "requests/s", "concurrency": "in flight", "output_tokens_per_second": "tokens/s"}
@@ -115,8 +116,7 @@ class WhatIf:
         self._levers = {lever.name: lever for lever in levers_of(question, plan)}
         self._steps = dict.fromkeys(self._levers, 0)
         self._said: dict[str, Words] = {}
-        self._sliders: dict[str, ui.slider] = {}
-        self._resetting = False
+        self._sliders: dict[str, Element] = {}
         if self._levers:
             self._build()
 
@@ -140,25 +140,35 @@ class WhatIf:
         with box("div", "lever"):
             with box("div", "lever-head"):
                 Words(lever.label, "span")
-                self._said[lever.name] = Words(self._words(lever), "strong")
+                self._said[lever.name] = Words("", "strong")
             if lever.name == "price":
                 options = offers_of(self._plan)
                 self._offers = ui.select(options, label="Prices", value=next(iter(options)), on_change=self._moved)
                 self._offers.props("outlined dense stack-label hide-bottom-space behavior=menu")
-            slider = ui.slider(min=-STEPS, max=STEPS, step=1, value=0)
-            slider.props["aria-label"] = lever.label
-            slider.props["markers"] = STEPS
-            slider.props["snap"] = True
-            slider.on_value_change(lambda event, name=lever.name: self._slid(name, event.value))
+            # The browser's own slider: it is read aloud and moved by keys as people are used to.
+            slider = box("input", type="range", min=str(-STEPS), max=str(STEPS), step="1", aria_label=lever.label)
             self._sliders[lever.name] = slider
+            self._put(lever.name, 0)
+            slider.on(
+                "input",
+                lambda event, name=lever.name: self._slid(name, event.args),
+                js_handler="(event) => emit(event.target.value)",
+            )
 
-    def _slid(self, name: str, value: float | None) -> None:
-        step = round(value or 0)
-        if self._resetting or step == self._steps[name]:
-            return
+    def _put(self, name: str, step: int) -> None:
+        said = self._words(self._levers[name], step)
         self._steps[name] = step
-        self._said[name].text = self._words(self._levers[name])
-        self._moved()
+        self._said[name].text = said
+        with_attributes(self._sliders[name], value=str(step), aria_valuetext=said)
+
+    def _slid(self, name: str, args: Any) -> None:
+        try:
+            step = max(-STEPS, min(STEPS, round(float(args))))
+        except (TypeError, ValueError, OverflowError):
+            return
+        if step != self._steps[name]:
+            self._put(name, step)
+            self._moved()
 
     def _moved(self) -> None:
         if any(self._steps.values()):
@@ -166,8 +176,7 @@ class WhatIf:
         else:
             self.show_base()
 
-    def _words(self, lever: Lever) -> str:
-        step = self._steps[lever.name]
+    def _words(self, lever: Lever, step: int) -> str:
         value = lever.value(step)
         asks = self._plan.scenario
         if lever.name == "price":
@@ -182,12 +191,8 @@ class WhatIf:
         return (f"as asked, {milliseconds(said)}" if said else "as asked, none") if not step else milliseconds(value)
 
     def _reset(self) -> None:
-        self._resetting = True
-        for name, slider in self._sliders.items():
-            slider.value = 0
-            self._steps[name] = 0
-            self._said[name].text = self._words(self._levers[name])
-        self._resetting = False
+        for name in self._sliders:
+            self._put(name, 0)
         self.show_base()
 
     def show_base(self) -> None:
