@@ -53,6 +53,7 @@ from optimizer.cli_options import (
 )
 from optimizer.commands import api as _api  # noqa: F401  registers itself
 from optimizer.commands import breakeven, budget, explain, pareto, reoptimize, schema, serve, shock, solve_fleet, watch
+from optimizer.commands import export as export_
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.hub import with_models
@@ -84,6 +85,7 @@ breakeven.register(whatif_app)
 shock.register(whatif_app)
 reoptimize.register(app)
 watch.register(app)
+export_.register(app)
 app.add_typer(prices_app, name="prices")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optimizer.engine_flags.serving import Flag, Serving
+from optimizer.engine_flags.versions import VLLM_BF16_CACHE, at_least
 from optimizer.engine_flags.weights import DTYPES, weight_flags
 
 
@@ -25,6 +26,11 @@ def layout_flags(serving: Serving) -> tuple[Flag, ...]:
 def _kv_cache(serving: Serving) -> tuple[Flag, ...]:
     if serving.kv_cache == "fp8":
         return (Flag("--kv-cache-dtype", "fp8"),)
-    if serving.checkpoint_kv_cache == "fp8":  # "auto" would follow the checkpoint
-        return (Flag("--kv-cache-dtype", DTYPES[serving.kv_cache]),)
+    # "auto" would follow the checkpoint.
+    if (
+        serving.checkpoint_kv_cache == "fp8"
+        and serving.kv_cache == "bf16"
+        and at_least(serving.version, VLLM_BF16_CACHE)
+    ):
+        return (Flag("--kv-cache-dtype", "bfloat16"),)
     return ()

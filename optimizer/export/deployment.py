@@ -120,8 +120,8 @@ class EngineLaunch:
         optional_secrets: the same, where it works without (HF_TOKEN of a public model lifts limits on downloads).
         port: where it serves the OpenAI-compatible API.
         ray: whether the nodes form a Ray cluster (the processes start it).
-        mpi: the leader's command is started by MPI, and holds `$HOSTS` ("host:GPUs" of each node, the leader first); the
-            nodes have to reach each other over SSH, so that only scripts can be written.
+        mpi: the leader's command is started by MPI, and holds `$HOSTS` ("host:GPUs" of each node, the leader first);
+            the nodes have to reach each other over SSH, so that only scripts can be written.
         notes: what no flag does, for people.
     """
 

@@ -1,9 +1,9 @@
-"""From a fleet's plan to what has to be started: a deployment for each pool and each offer that its nodes are bought at."""
+"""From a fleet's plan to what has to be started: a deployment for each pool and offer that its nodes are bought at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from optimizer.errors import QuestionError
 from optimizer.export.deployment import Deployment, Nodes, Placement
@@ -14,7 +14,7 @@ from optimizer.export.placing import OnNode, place
 from optimizer.export.replicas import Held, label_of, longest_request, replica_spec
 from optimizer.fleet.plan import FleetPlan, NodesHeld, Pool, Purchase, Site
 from optimizer.fleet.question import FleetScenario, build_fleet_scenario
-from optimizer.scenario import Memory, Scenario, Workload
+from optimizer.scenario import Scenario, Workload
 from optimizer.split import Split
 
 
@@ -57,7 +57,16 @@ def fleet_deployments(plan: FleetPlan, options: ExportOptions) -> tuple[Deployme
         for number, one in enumerate(bought):
             suffix = "" if len(bought) == 1 else f"-{one.purchase.term.replace('-', '')}{number + 1}"
             found.append(_deployment(plan, asked, market, pool, site, one, labels[pool.id] + suffix, options))
-    return tuple(found)
+    return tuple(_with_neighbours(one, found) for one in found)
+
+
+def _with_neighbours(one: Deployment, all_of: list[Deployment]) -> Deployment:
+    """Say which other deployments lie on the same nodes: they are rented once."""
+    groups = {at.group for at in one.placements}
+    others = [other.name for other in all_of if other is not one and groups & {at.group for at in other.placements}]
+    if not others:
+        return one
+    return replace(one, context=(*one.context, f"shares its nodes with {', '.join(others)}"))
 
 
 def _deployment(
@@ -70,7 +79,7 @@ def _deployment(
     name: str,
     options: ExportOptions,
 ) -> Deployment:
-    spec = replica_spec(pool.model_id, _held(plan, asked, pool, site), _memory(asked), options)
+    spec = replica_spec(pool.model_id, _held(plan, asked, pool, site), asked.memory, options)
     nodes, placements = _nodes(site, bought, pool.id), tuple(bought.placements[pool.id])
     replicas = sum(one.units * len(one.ports) for one in placements)
     return Deployment(
@@ -84,10 +93,6 @@ def _deployment(
         context=_context(plan, pool, replicas, market.problem),
         placements=placements,
     )
-
-
-def _memory(asked: FleetScenario) -> Memory:
-    return asked.memory
 
 
 def _labels(plan: FleetPlan, options: ExportOptions) -> dict[str, str]:

@@ -150,4 +150,4 @@ def _target_words(one: TargetCheck) -> str:
         asked, predicted = milliseconds(one.target), milliseconds(one.predicted)
     else:
         asked, predicted = f"{one.target:,.4g} {one.unit}", f"{one.predicted:,.4g} {one.unit}"
-    return f"target {one.name} {asked} ({one.at}): predicted {predicted}"
+    return f"{one.name.upper()} target {asked} ({one.at}), predicted {predicted}"

@@ -29,7 +29,6 @@ def memory_fraction(
 
     Under "engine" it is the policy's own. Under "framework" it is what the policy's headroom leaves, so that memory
     that is paid for holds cache, or the smallest with which the engine holds the requests where that is more.
-    TensorRT-LLM takes its fraction of what is left beside the weights: there it is the smallest.
 
     Args:
         model: the model.
@@ -52,6 +51,17 @@ def memory_fraction(
         if asked.need <= asked.available:
             smallest = hundredths / 100
             break
+    kept = 1 - policy.headroom
     if engine_memory(policy.engine).fraction == "of_free":
-        return smallest
-    return max(smallest, min(int(100 * (1 - policy.headroom) + 1e-9) / 100, _USUAL))
+        beside = float(
+            demand(
+                MemoryPolicy("engine", gpu_memory_utilization=1.0, engine=policy.engine),
+                gpu_memory_bytes,
+                held.weights_bytes,
+                0.0,
+                held.activation_bytes,
+                ranks=held.ranks,
+            ).need
+        )
+        kept = (gpu_memory_bytes * kept - beside) / max(gpu_memory_bytes - beside, 1.0)
+    return max(smallest, min(int(100 * kept + 1e-9) / 100, _USUAL))

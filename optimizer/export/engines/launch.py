@@ -93,7 +93,8 @@ def is_gated(model: str) -> bool:
 
 def _notes(spec: ReplicaSpec, serving: Serving, found: tuple[Process, ...]) -> list[str]:
     newest, checked_on = NEWEST[spec.engine]
-    notes = [f"requests of more than {spec.max_model_len_tokens:,} tokens, answer included, are refused"]
+    longest = f"requests of more than {spec.max_model_len_tokens:,} tokens, answer included, are refused"
+    notes = [f"{longest}; `shardwise solve --context` keeps memory for longer ones"]
     if serving.version > newest:
         notes.append(f"flags were checked against {spec.engine} {dotted(newest)} ({checked_on}), not a later release")
     if spec.trust_remote_code:

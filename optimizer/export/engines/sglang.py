@@ -8,6 +8,7 @@ from optimizer.engine_flags.serving import Flag, Serving, arguments
 from optimizer.engine_flags.versions import SGLANG_PIPELINES, at_least, dotted
 from optimizer.errors import QuestionError
 from optimizer.export.deployment import Process, ReplicaSpec
+from optimizer.export.engines.vllm import named
 
 READY_PATH: Final = "/health"
 JOIN_PORT: Final = 20000
@@ -22,7 +23,7 @@ def processes(spec: ReplicaSpec, serving: Serving, flags: tuple[Flag, ...], port
         )
     command = (
         *("python3", "-m", "sglang.launch_server", "--model-path", spec.model),
-        *("--served-model-name", spec.served_name, "--host", "0.0.0.0", "--port", str(port)),
+        *(*named(spec), "--host", "0.0.0.0", "--port", str(port)),
         *arguments(flags),
         *(("--trust-remote-code",) if spec.trust_remote_code else ()),
     )

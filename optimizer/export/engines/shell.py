@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 PLACEHOLDERS = ("$LEADER_ADDRESS", "$NODE_RANK", "$HOSTS")
+_PLACEHOLDER = re.compile("(" + "|".join(map(re.escape, PLACEHOLDERS)) + ")")
 
 
 def in_shell(command: tuple[str, ...], *, before: str = "", arithmetic: str = "") -> tuple[str, ...]:
@@ -23,18 +25,7 @@ def in_shell(command: tuple[str, ...], *, before: str = "", arithmetic: str = ""
 
 def quoted(word: str) -> str:
     """Quote an argument for bash, with placeholders left to be variables."""
-    parts = [word]
-    for placeholder in PLACEHOLDERS:
-        split: list[str] = []
-        for part in parts:
-            if part in PLACEHOLDERS:
-                split.append(part)
-                continue
-            head, *rest = part.split(placeholder)
-            split.append(head)
-            for one in rest:
-                split += [placeholder, one]
-        parts = split
-    if len(parts) == 1:
+    parts = [part for part in _PLACEHOLDER.split(word) if part]
+    if not any(part in PLACEHOLDERS for part in parts):
         return shlex.quote(word)
-    return "".join(f'"{part}"' if part in PLACEHOLDERS else shlex.quote(part) for part in parts if part)
+    return "".join(f'"{part}"' if part in PLACEHOLDERS else shlex.quote(part) for part in parts)

@@ -21,8 +21,8 @@ SETTINGS_FILE: Final = "/tmp/trtllm-settings.yaml"
 def processes(spec: ReplicaSpec, serving: Serving, flags: tuple[Flag, ...], port: int) -> tuple[Process, ...]:
     """Return the process of each node.
 
-    What only a file of settings can say is written to one by the command itself, so that it needs no mount. Over several
-    nodes MPI starts a process for each GPU from the leader, and the other nodes run nothing of their own.
+    What only a file of settings can say is written to one by the command itself, so that it needs no mount. Over
+    several nodes MPI starts a process for each GPU from the leader, and the other nodes run nothing of their own.
     """
     found = settings(serving)
     config = "--config" if at_least(serving.version, TRTLLM_CONFIG) else "--extra_llm_api_options"

@@ -22,9 +22,11 @@ def processes(spec: ReplicaSpec, serving: Serving, flags: tuple[Flag, ...], port
     parallelism and data-parallel ranks alike), which needs nothing beside it. Before, data-parallel ranks had flags of
     their own, and everything else took a Ray cluster.
     """
-    model = ("vllm", "serve", spec.model, "--served-model-name", spec.served_name)
-    web = ("--host", "0.0.0.0", "--port", str(port))
-    command = (*model, *web, *arguments(flags), *(("--trust-remote-code",) if spec.trust_remote_code else ()))
+    command = (
+        *("vllm", "serve", spec.model, *named(spec), "--host", "0.0.0.0", "--port", str(port)),
+        *arguments(flags),
+        *(("--trust-remote-code",) if spec.trust_remote_code else ()),
+    )
     if spec.nodes == 1:
         return (Process("server", command, READY_PATH),)
     if at_least(serving.version, VLLM_JOINS_NODES):
@@ -32,6 +34,11 @@ def processes(spec: ReplicaSpec, serving: Serving, flags: tuple[Flag, ...], port
     if serving.attention_dp > 1:
         return _data_parallel(spec, serving, command)
     return _ray(command)
+
+
+def named(spec: ReplicaSpec) -> tuple[str, ...]:
+    """Return the arguments that name the model for requests, where it is not what is loaded."""
+    return () if spec.served_name == spec.model else ("--served-model-name", spec.served_name)
 
 
 def uses_ray(spec: ReplicaSpec, serving: Serving) -> bool:
