@@ -45,7 +45,7 @@ def mount(app: FastAPI, workers: Answers, settings: Token) -> None:
         workers: what answers questions.
         settings: who may use it.
     """
-    from nicegui import ui  # noqa: PLC0415  an extra, and a second to import
+    from nicegui import core, ui  # noqa: PLC0415  an extra, and a second to import
 
     from optimizer.web.page.gate import Gate  # noqa: PLC0415
 
@@ -58,6 +58,9 @@ def mount(app: FastAPI, workers: Answers, settings: Token) -> None:
         _head()
         Session(workers, names, models).build(q)
 
+    # The toolkit has one application a process: what an earlier one was wrapped in goes, where there was one.
+    core.app.user_middleware.clear()
+    core.app.middleware_stack = None
     before = len(app.router.routes)
     ui.run_with(
         app,

@@ -1,4 +1,7 @@
-"""Who may open the page: a token asked once and kept as a signed cookie, and nothing from another site's pages."""
+"""Who may open the page: where the service has a token, it is asked for once and kept as a signed cookie.
+
+Requests of other sites' pages, and under other names, the service's own guard refuses before they come here.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -42,7 +45,7 @@ class Token(Protocol):
 
 
 class Gate:
-    """Lets requests of the page through: those of this site, and, where a token is set, of those who showed it."""
+    """Lets requests of the page through: all of them, or, where a token is set, of those who showed it."""
 
     def __init__(self, app: App, settings: Token):
         self._app, self._settings = app, settings
@@ -54,14 +57,13 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if not _same_site(headers):
-            await _refuse(scope, send, 403, "a page of another site asked")
-        elif self._settings.token is None or self._is_known(headers):
+        if self._settings.token is None or self._is_known(headers):
             await self._app(scope, receive, _with_headers(send))
         elif scope["type"] == "http":
             await self._ask(scope, receive, send)
         else:
-            await _refuse(scope, send, 401, "a token is needed")
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": "a token is needed"})
 
     def _is_known(self, headers: dict[str, str]) -> bool:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
@@ -108,14 +110,6 @@ class Gate:
         return b"set-cookie", said.encode()
 
 
-def _same_site(headers: dict[str, str]) -> bool:
-    """Say whether a browser asks from a page of this service, or no browser asks."""
-    origin = headers.get("origin")
-    if origin is None:
-        return True
-    return urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
-
-
 async def _body(receive: Receive) -> bytes:
     body = b""
     while len(body) <= MOST_FORM_BYTES:
@@ -146,20 +140,8 @@ async def _answer(send: Send, status: int, body: bytes, headers: list[tuple[byte
     await send({"type": "http.response.body", "body": body})
 
 
-async def _refuse(scope: Scope, send: Send, status: int, said: str) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008, "reason": said})
-    else:
-        await _answer(send, status, said.encode(), [(b"content-type", b"text/plain; charset=utf-8")])
-
-
 _NOT_KEPT = (b"cache-control", b"no-store")
-_HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-)
+_HEADERS = ((b"content-security-policy", POLICY.encode()),)
 LOGIN_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>shardwise: token</title><style>

@@ -269,7 +269,7 @@ class Session:
                 Words("Working it out ...", "p", "muted")
         answer.Alternatives(plan)
         answer.show_cheaper(plan, self._follow)
-        LaunchFiles(plan)
+        LaunchFiles(plan, self._create)
         history = answer.show_prices(plan)
         answer.show_ladder(plan)
         answer.show_ruled_out(plan)

@@ -99,7 +99,7 @@ pre.code{margin:0;white-space:pre;overflow:auto;max-height:460px;padding:12px;bo
   font:12.5px/1.5 ui-monospace,'SFMono-Regular',Menlo,Consolas,'DejaVu Sans Mono',monospace}
 pre.report{font-size:11.5px}
 .tabs{display:flex;gap:6px;flex-wrap:wrap;margin-bottom:10px}
-.tabs .button[aria-selected=true]{background:var(--accent);color:var(--on-accent)}
+.tabs .button[aria-pressed=true]{background:var(--accent);color:var(--on-accent)}
 .file-head{display:flex;gap:10px;align-items:center;justify-content:space-between;flex-wrap:wrap;margin:8px 0 6px}
 .empty{text-align:center;padding:42px 20px}.empty .actions{justify-content:center;margin-top:16px}
 .nicegui-skip-link:focus{z-index:9999}
