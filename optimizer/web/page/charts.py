@@ -26,7 +26,8 @@ def draw_front(front: Front, name: Objective, *, width: float = 720.0, height: f
     Args:
         front: with points.
         name: "tpot", "ttft" or "e2e".
-        width, height: units that it is drawn in.
+        width: units that it is drawn in; letters are 11 of them high.
+        height: the same, up.
     """
     canvas = Canvas(width)
     column = COLUMNS[name]
@@ -82,20 +83,19 @@ class _Scale:
         return [self._low, self._high]
 
 
-def draw_prices(
-    history: Sequence[PriceStood], layout: Layout, *, width: float = 720.0, height: float = 180.0
-) -> str:
+def draw_prices(history: Sequence[PriceStood], layout: Layout, *, width: float = 720.0, height: float = 180.0) -> str:
     """Draw how the price of the offer that a layout rents has moved, with the one that was used marked.
 
     Args:
         history: at least one price.
         layout: what rents it.
-        width, height: units that it is drawn in.
+        width: units that it is drawn in; letters are 11 of them high.
+        height: the same, up.
     """
     canvas = Canvas(width)
     used = layout.price_usd_per_node_hour
-    first = min(min(one.first_seen for one in history), layout.price_seen_on)
-    last = max(max(one.last_seen for one in history), layout.price_seen_on)
+    first = min(*(one.first_seen for one in history), layout.price_seen_on)
+    last = max(*(one.last_seen for one in history), layout.price_seen_on)
     if first == last:
         first, last = first - timedelta(days=1), last + timedelta(days=1)
     most = max(*(one.usd_per_node_hour for one in history), used) * 1.15
@@ -129,7 +129,9 @@ def draw_prices(
     canvas.dot(place, y(used), 6, fill=colour("ground"), stroke=colour("ink"))
     anchor = "end" if place > width / 2 else "start"
     room = text_width(said, 12)
-    canvas.text(max(min(place, width - 4), room if anchor == "end" else 0), y(used) - 11, said, anchor=anchor, bold=True)
+    canvas.text(
+        max(min(place, width - 4), room if anchor == "end" else 0), y(used) - 11, said, anchor=anchor, bold=True
+    )
     told = "; ".join(
         f"{dollars(one.usd_per_node_hour)} from {one.first_seen} to {one.last_seen} ({one.source})" for one in history
     )

@@ -56,7 +56,7 @@ def folded(title: str, *, opened: bool = False, classes: str = "") -> Element:
     return details
 
 
-def button(text: str, on_click: Callable[..., Any], classes: str = "quiet", label: str = "") -> Element:
+def button(text: str, on_click: Callable[..., Any], classes: str = "quiet", label: str = "") -> Words:
     """Return a native button; `label` is what is read aloud where the text alone does not say enough."""
     element = Words(text, "button", f"button {classes}")
     element.props["type"] = "button"

@@ -20,6 +20,7 @@ DEFAULT: Question = {
     "workload": {"input_tokens": 2000, "output_tokens": 300, "request_rate": 4},
     "targets": {"ttft_ms": 1500, "tpot_ms": 50},
 }
+WEIGHTS = ("checkpoint", *WEIGHT_FORMATS, "any")
 TRAFFIC = {
     "request_rate": "Requests per second",
     "concurrency": "Requests always in flight",
@@ -82,7 +83,9 @@ FORM = (
     FormField("limits.terms", "Terms", "limits", "many", "on-demand", (*TERMS, "any")),
     FormField("limits.max_gpus", "Most GPUs", "limits", default="no limit"),
     FormField("limits.max_nodes", "Most nodes", "limits", default="no limit"),
-    FormField("limits.weights", "Weight formats", "sizes", "many", "checkpoint", ("checkpoint", *WEIGHT_FORMATS, "any")),
+    FormField(
+        "limits.weights", "Weight formats", "sizes", "many", "checkpoint", ("checkpoint", *WEIGHT_FORMATS, "any")
+    ),
     FormField("limits.kv_cache", "KV cache", "sizes", "many", "auto", ("auto", *KV_DTYPES, "any")),
     FormField("limits.tp", "Tensor parallel sizes", "sizes", "typed", "any"),
     FormField("limits.pp", "Pipeline stages", "sizes", "typed", "any"),

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from nicegui import ui
+from pydantic import TypeAdapter, ValidationError
 
 from catalogs.errors import CatalogError
 from catalogs.models import load_model
 from optimizer.errors import QuestionError
+from optimizer.fields import Tokens, shown
 from optimizer.fit import memory_use
 from optimizer.memory import MemoryPolicy
 from optimizer.plan import MemoryUse, Plan
@@ -18,7 +20,7 @@ from optimizer.replica import name_replica
 from optimizer.report.drawings import draw_memory
 from optimizer.scenario import Memory
 from optimizer.web.page.elements import Words, box, drawing
-from optimizer.web.page.fields import as_text, get
+from optimizer.web.page.fields import get
 
 GPU, TP, PP = "H100-SXM-80GB", 4, 1
 AT_ONCE = 32
@@ -73,10 +75,13 @@ def _whole(value: Any, default: int) -> int:
     """Return a whole number as a field holds it; the default where it is empty."""
     if value in (None, ""):
         return default
-    number = float(value)
-    if not 1 <= number <= 10_000_000 or number != int(number):
-        raise ValueError(f"expected a whole number from 1 to 10,000,000; got {as_text(value)[:40]}")
-    return int(number)
+    try:
+        return int(_NUMBER.validate_python(value))
+    except ValidationError as error:
+        raise ValueError(f"{error.errors()[0]['msg'].removeprefix('Value error, ')}; got {shown(value)}") from None
+
+
+_NUMBER = TypeAdapter(Tokens)
 
 
 class FitBar:
@@ -120,7 +125,7 @@ class FitBar:
         self._gpu.value = layout.gpu if layout.gpu in self._gpu.options else GPU
         for element, value in ((self._tp, layout.tp), (self._pp, layout.pp)):
             if value not in element.options:
-                element.set_options(sorted({*element.options, value}))  # type: ignore[type-var]
+                element.set_options(sorted({*element.options, value}))
             element.value = value
         self._weights.value = layout.weights if layout.weights in FORMATS else ""
         self._at_once.value = str(layout.concurrency_per_replica)

@@ -91,9 +91,9 @@ class Form:
                 button("Start over", self._start_over)
 
     def _build_traffic(self) -> None:
-        kind = ui.select(TRAFFIC, label="Traffic", value="request_rate", on_change=lambda: self._traffic_changed())
+        kind = ui.select(TRAFFIC, label="Traffic", value="request_rate", on_change=self._traffic_changed)
         self._kind = kind.props(f"{FIELD} behavior=menu").classes("wide")
-        amount = ui.input(label="How much", on_change=lambda: self._traffic_changed())
+        amount = ui.input(label="How much", on_change=self._traffic_changed)
         self._amount = amount.props(f"{FIELD} inputmode=decimal autocomplete=off").classes("wide")
 
     def _build_field(self, field: FormField) -> None:

@@ -141,7 +141,8 @@ async def _answer(send: Send, status: int, body: bytes, headers: list[tuple[byte
 
 
 _NOT_KEPT = (b"cache-control", b"no-store")
-_HEADERS = ((b"content-security-policy", POLICY.encode()),)
+# With no referrer at all a browser would send the login form as one of no origin, which the guard refuses.
+_HEADERS = ((b"content-security-policy", POLICY.encode()), (b"referrer-policy", b"same-origin"))
 LOGIN_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>shardwise: token</title><style>

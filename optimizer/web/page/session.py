@@ -85,7 +85,7 @@ class Session:
                         models=self._models,
                         names=dict(self._names),
                         on_submit=self.solve,
-                        on_change=lambda: self._fit.update(),
+                        on_change=self._changed,
                     )
                 with card("Does one replica fit?"):
                     gpus = self._names["limits.gpus"]
@@ -124,6 +124,9 @@ class Session:
             with box("div", "actions"):
                 button("Solve the scenario", lambda: self._paste(area.value or ""))
                 button("Show the form as YAML", lambda: self._as_yaml(area))
+
+    def _changed(self) -> None:
+        self._fit.update()
 
     def _as_yaml(self, area: ui.textarea) -> None:
         area.value = yaml.safe_dump(self._form.question, sort_keys=False, allow_unicode=True)
@@ -218,10 +221,8 @@ class Session:
         from optimizer.report.fleet import print_fleet  # noqa: PLC0415
 
         out = io.StringIO()
-        print_fleet(
-            plan,
-            console=Console(file=out, width=FLEET_COLUMNS, highlight=False, markup=False, emoji=False, color_system=None),
-        )
+        console = Console(file=out, width=FLEET_COLUMNS, highlight=False, markup=False, emoji=False, color_system=None)
+        print_fleet(plan, console=console)
         text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
         self._answer.clear()
         with self._answer, card("Fleet", "headline"):

@@ -29,15 +29,16 @@ a{color:var(--accent)}
   border-bottom:1px solid var(--sw-line);flex-wrap:wrap}
 .top .title{flex:1;min-width:200px}.top .title p{color:var(--sw-muted);font-size:13px}
 .top .tools{display:flex;gap:8px;flex-wrap:wrap}
-.columns{display:grid;grid-template-columns:400px minmax(0,1fr);gap:20px;max-width:1400px;margin:0 auto;padding:20px 24px;
-  align-items:start}
+.columns{display:grid;grid-template-columns:400px minmax(0,1fr);gap:20px;max-width:1400px;margin:0 auto;
+  padding:20px 24px;  align-items:start}
 .aside,.answer{display:grid;gap:16px;min-width:0}
 .card{background:var(--sw-ground);border:1px solid color-mix(in srgb,var(--sw-line) 55%,transparent);border-radius:10px;
   padding:16px 18px;min-width:0}
 .card.inner{border:0;padding:8px 0 0;background:none}
 details>summary{cursor:pointer;font-weight:600;padding:2px 0;list-style:none}
 details>summary::-webkit-details-marker{display:none}
-details>summary::before{content:"\25b8";display:inline-block;width:1.1em;color:var(--sw-muted);transition:transform .15s}
+details>summary::before{content:"\25b8";display:inline-block;width:1.1em;color:var(--sw-muted);
+  transition:transform .15s}
 details[open]>summary::before{transform:rotate(90deg) translate(1px,2px)}
 details.card[open]>summary{margin-bottom:8px}
 details.inner>summary{font-weight:500;color:var(--sw-muted)}

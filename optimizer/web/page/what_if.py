@@ -101,9 +101,7 @@ class WhatIf:
         asked: what they ask now.
     """
 
-    def __init__(
-        self, question: Question, plan: Plan, ask: Callable[[Asked], Any], adopt: Callable[[Question], Any]
-    ):
+    def __init__(self, question: Question, plan: Plan, ask: Callable[[Asked], Any], adopt: Callable[[Question], Any]):
         """Build them where the page stands.
 
         Args:
@@ -145,8 +143,10 @@ class WhatIf:
                 options = offers_of(self._plan)
                 self._offers = ui.select(options, label="Prices", value=next(iter(options)), on_change=self._moved)
                 self._offers.props("outlined dense stack-label hide-bottom-space behavior=menu")
-            # The browser's own slider: it is read aloud and moved by keys as people are used to.
-            slider = box("input", type="range", min=str(-STEPS), max=str(STEPS), step="1", aria_label=lever.label)
+            # The browser's own slider: it is read aloud and moved by keys as people are used to. It has no value of
+            # ours, which would come back and hold up the one who still moves it: the moment it becomes a range, whose
+            # ends are known by then (type comes last), it stands in the middle.
+            slider = box("input", min=str(-STEPS), max=str(STEPS), step="1", aria_label=lever.label, type="range")
             self._sliders[lever.name] = slider
             self._put(lever.name, 0)
             slider.on(
@@ -159,7 +159,7 @@ class WhatIf:
         said = self._words(self._levers[name], step)
         self._steps[name] = step
         self._said[name].text = said
-        with_attributes(self._sliders[name], value=str(step), aria_valuetext=said)
+        with_attributes(self._sliders[name], aria_valuetext=said)
 
     def _slid(self, name: str, args: Any) -> None:
         try:
@@ -191,7 +191,9 @@ class WhatIf:
         return (f"as asked, {milliseconds(said)}" if said else "as asked, none") if not step else milliseconds(value)
 
     def _reset(self) -> None:
-        for name in self._sliders:
+        for name, slider in self._sliders.items():
+            slider.run_method("stepDown", 2 * STEPS)
+            slider.run_method("stepUp", STEPS)
             self._put(name, 0)
         self.show_base()
 
