@@ -25,11 +25,12 @@ def follow(question: Mapping[str, Any], advice: str) -> Question | None:
         advice: flags as on the command line; "without --exclude-gpu NAME" takes a name off the question's own list.
     """
     changed: Question = dict(question)
-    for what, name in _WITHOUT.findall(advice):
+    dropped = _WITHOUT.findall(advice)
+    for what, name in dropped:
         path = f"limits.exclude_{what}s"
         changed = put(changed, path, [one for one in as_list(get(changed, path)) if one != name])
     flags = _flags(_WITHOUT.sub("", advice))
-    if flags is None:
+    if flags is None or not (flags or dropped):
         return None
     for flag, value in flags:
         section, field = FIELDS[flag]
@@ -50,7 +51,7 @@ def _flags(text: str) -> list[tuple[str, Any]] | None:
         return None
     pairs = list(_pairs(parts))
     known = all(flag in FIELDS and flag not in _NO_ADVICE for flag, _ in pairs)
-    return pairs if pairs and known else None
+    return pairs if known else None
 
 
 def _pairs(parts: Sequence[str]) -> Iterator[tuple[str, Any]]:

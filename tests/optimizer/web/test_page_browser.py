@@ -17,8 +17,6 @@ from optimizer.web.page.fields import DEFAULT, put
 from optimizer.web.page.session import EXAMPLES
 from tests.optimizer.web.browser import NARROW, Visit, find_chromium, launched, serving, visiting
 
-pytest.importorskip("nicegui")
-pytest.importorskip("playwright")
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: set SHARDWISE_CHROMIUM, or install chromium")
 
@@ -256,8 +254,6 @@ def test_the_whole_way_by_keys_alone(visit):
     summary.focus()
     visit.page.keyboard.press("Enter")
     visit.page.locator("details[open] h3").first.wait_for()
-        visit.page.locator("details[open] h3")
-    ).first.wait_for()
     sort = visit.page.get_by_role("button", name="TPOT", exact=True)
     sort.focus()
     visit.page.keyboard.press("Enter")
