@@ -118,6 +118,7 @@ OF_FLAGS: Final[dict[str, Complete]] = {
     "--engine": one_of(lambda: ("vllm", "sglang", "trtllm")),
     "--performance": one_of(lambda: ("roofline", "aiconfigurator", "auto")),
     "--to": one_of(targets),
+    "--scenario": SCENARIO,
     "--offers-file": files(".csv"),
     "--performance-table": files(".csv"),
     "--capacity": files(".json"),
