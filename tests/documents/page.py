@@ -18,6 +18,9 @@ from pathlib import Path
 
 ELIDED = "..."
 DIRECTIVES = ("skip", "tested by", "file", "fields of", "write")
+# What a line of a command begins with: a table may have a column of "$ per million tokens".
+PROGRAMS = ("shardwise", "python", "pip", "make", "mkdir", "cat", "head", "tail", "grep", "sed", "ls", "echo")
+_COMMAND = re.compile(rf"\$ (?:{'|'.join(PROGRAMS)}) ")
 _DIRECTIVE = re.compile(r"<!-- ([a-z ]+): (.+) -->")
 
 
@@ -51,11 +54,11 @@ class Block:
         return self.first + len(self.lines)
 
     def commands(self) -> list[Command]:
-        """The commands of a block: lines after "$ " (and those that a backslash continues), each with its output."""
+        """The commands of a block: lines of "$ " and a program (and those that a backslash continues), each with its output."""
         found: list[Command] = []
         at = 0
         while at < len(self.lines):
-            if not self.lines[at].startswith("$ "):
+            if not _COMMAND.match(self.lines[at]):
                 raise ValueError(f"line {self.first + at + 1}: output without a command above it")
             text = self.lines[at][2:]
             at += 1
@@ -63,7 +66,7 @@ class Block:
                 text = text[:-1].rstrip() + " " + self.lines[at].strip()
                 at += 1
             first = at
-            while at < len(self.lines) and not self.lines[at].startswith("$ "):
+            while at < len(self.lines) and not _COMMAND.match(self.lines[at]):
                 at += 1
             found.append(Command(text, self.lines[first:at], self.first + first, self.first + at))
         return found
