@@ -54,7 +54,7 @@ class Block:
         return self.first + len(self.lines)
 
     def commands(self) -> list[Command]:
-        """The commands of a block: lines of "$ " and a program (and those that a backslash continues), each with its output."""
+        """The commands of a block, each with its output: "$ " and a program, and what a backslash continues."""
         found: list[Command] = []
         at = 0
         while at < len(self.lines):
