@@ -199,8 +199,13 @@ def test_a_base_install_answers_everything_that_needs_no_extra(installed: Instal
         ("whatif", "budget", "chat.yaml", "--usd-per-hour", "20", "--maximize", "traffic"): "most traffic",
         (*SWEEP, "s.csv", "--jobs", "1"): "2 optimal",
         ("calibrate", "--list"): "",
+        ("report", "plan.json", "--out", "report.html"): "",
+        ("export", "plan.json", "--to", "vllm"): "vllm serve",
+        ("export", "plan.json", "--to", "kubernetes"): "kind: Deployment",
     }  # fmt: skip
 
+    plan = installed.run("shardwise", "solve", "chat.yaml", "--json").stdout
+    (installed.folder / "plan.json").write_text(plan, encoding="utf-8")
     found = installed.shardwise(*map(list, expected))
 
     for (words, held), (code, out, err) in zip(expected.items(), found, strict=True):
@@ -219,6 +224,8 @@ def test_what_needs_an_extra_says_how_to_install_it(installed: Installed) -> Non
         ("whatif", "api", "chat.yaml", "--against", "openai/gpt-4o"): "api-prices",
         ("solve", "chat.yaml", "--performance", "aiconfigurator"): "aiconfigurator",
         ("watch", ".", "--cron", "0 0 * * *"): "watch",
+        ("serve", "--port", "0"): "web",
+        ("mcp",): "mcp",
         ("fit", "some-org/not-bundled", "--gpu", "L4-24GB"): "hub",
     }
 
