@@ -198,10 +198,8 @@ def _today(
     breaks = {rule.name: rule.meaning for rule in RULES if int(rows.iloc[0]["broken"]) & bit(rule.name)}
     longest = served.max_model_len
     if longest is not None and longest < as_served.workload.held_tokens:
-        asked_for = f"{as_served.workload.held_tokens:,}"
-        breaks["max_model_len"] = (
-            f"requests of {asked_for} tokens are asked for; --max-model-len {longest} refuses them"
-        )
+        held = as_served.workload.held_tokens
+        breaks["max_model_len"] = f"requests have {held:,} tokens; --max-model-len {longest} refuses them"
     return _costed(as_served, answer, breaks)
 
 

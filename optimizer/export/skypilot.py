@@ -157,10 +157,10 @@ def _usage(place: Place) -> list[str]:
     lines += offer_lines(place.deployments)
     if owned(place.nodes):
         lines.append("Your own nodes: name them in ~/.sky/ssh_node_pools.yaml.")
-    for provider in _unknown(place):
+    if unknown := _unknown(place):
         lines.append(
-            f"SkyPilot has no cloud {provider}: for its offers any cloud of yours is asked for the same GPUs, at no "
-            f"more than its price. To use {provider} itself, rent the nodes there and name them in "
+            f"SkyPilot has no cloud {' or '.join(unknown)}: for such offers any cloud of yours is asked for the same "
+            "GPUs, at no more than their price. To use the provider itself, rent the nodes there and name them in "
             "~/.sky/ssh_node_pools.yaml (infra: ssh/NAME)."
         )
     lines.append(open_port(seat.port for seat in place.seats))
