@@ -41,14 +41,20 @@ def explain_plan(path: Path, layout: str | None = None, *, catalog: OfferTable |
         QuestionError: the file is no plan, or the layout's words mean nothing.
         CatalogError: the plan's model is not there, or no prices of its day are.
     """
-    plan = read_plan(path)
-    scenario = build_scenario(plan.scenario, f"{path}: scenario")
+    return explain_answer(read_plan(path), layout, where=str(path), catalog=catalog)
+
+
+def explain_answer(
+    plan: Plan, layout: str | None = None, *, where: str = "plan", catalog: OfferTable | None = None
+) -> Explained:
+    """Explain a plan that is at hand; arguments and errors as of `explain_plan`, `where` names it in messages."""
+    scenario = build_scenario(plan.scenario, f"{where}: scenario")
     model, today = load_model(scenario.model), _day_of(plan)
     listed = catalog or load_offers(plan.prices.as_of, scenario.prices.offers_files, today=today)
     problem = pose(scenario, model=model, catalog=listed, today=today)
     chosen = _chosen(problem, today)
     about: dict[str, Any] = {
-        "plan": str(path),
+        "plan": where,
         "summary": plan.summary,
         "status": plan.status,
         "usd_per_hour": None if plan.cost is None else plan.cost.usd_per_hour,
@@ -65,7 +71,7 @@ def explain_plan(path: Path, layout: str | None = None, *, catalog: OfferTable |
     if chosen is None:
         if asked is not None:
             raise QuestionError(
-                f"{path}: nothing is feasible for its question, so there is no plan to compare {layout!r} with; "
+                f"{where}: nothing is feasible for its question, so there is no plan to compare {layout!r} with; "
                 "`shardwise explain` without --why-not says what it would take"
             )
         return Explained(**about)
