@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from catalogs.errors import near_matches
+from optimizer.described import Described
 from optimizer.engines import engine_version
 
 A_DAY = "a day such as 2026-08-14"
@@ -161,7 +162,7 @@ Sizes = Annotated[tuple[ParallelSize, ...], BeforeValidator(as_list)]
 ReplicaCounts = Annotated[tuple[Annotated[int, whole(1, 100_000)], ...], BeforeValidator(as_list)]
 
 
-class Part(BaseModel):
+class Part(Described):
     """A part of a question: it cannot change and refuses what it does not know; an empty field counts as not given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

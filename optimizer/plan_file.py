@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ValidationError
-
+from optimizer.answer_file import A_PLAN, MAX_BYTES, checked, read_answer
 from optimizer.errors import QuestionError
 from optimizer.plan import Plan
 from optimizer.user_files import read_bounded
@@ -16,10 +15,7 @@ from optimizer.user_files import read_bounded
 if TYPE_CHECKING:
     from optimizer.fleet.plan import FleetPlan
 
-MAX_BYTES = 50_000_000
-EXPECTED = "what `shardwise solve --json` prints"
 STDIN = "-"
-Answer = TypeVar("Answer", bound=BaseModel)
 
 
 def read_plan(path: Path) -> Plan:
@@ -28,7 +24,7 @@ def read_plan(path: Path) -> Plan:
     Raises:
         QuestionError: the file cannot be read or is no plan.
     """
-    return _checked(Plan, read_bounded(path, MAX_BYTES, EXPECTED), str(path))
+    return read_answer(Plan, path)
 
 
 def read_any_plan(path: Path) -> Plan | FleetPlan:
@@ -40,14 +36,14 @@ def read_any_plan(path: Path) -> Plan | FleetPlan:
     if str(path) == STDIN:
         where, data = "standard input", sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise QuestionError(f"{where}: is larger than {MAX_BYTES:,} bytes; expected {EXPECTED}")
+            raise QuestionError(f"{where}: is larger than {MAX_BYTES:,} bytes; expected {A_PLAN}")
     else:
-        where, data = str(path), read_bounded(path, MAX_BYTES, EXPECTED)
+        where, data = str(path), read_bounded(path, MAX_BYTES, A_PLAN)
     if _is_fleet(data):
         from optimizer.fleet.plan import FleetPlan  # noqa: PLC0415  only a fleet needs it
 
-        return _checked(FleetPlan, data, where)
-    return _checked(Plan, data, where)
+        return checked(FleetPlan, data, where)
+    return checked(Plan, data, where)
 
 
 def _is_fleet(data: bytes) -> bool:
@@ -56,13 +52,3 @@ def _is_fleet(data: bytes) -> bool:
     except (ValueError, RecursionError):
         return False  # said where it is read
     return isinstance(fields, dict) and fields.get("kind") == "fleet"
-
-
-def _checked(kind: type[Answer], data: bytes, where: str) -> Answer:
-    try:
-        return kind.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        said = f" ({place}: {first['msg']})" if place else f" ({first['msg']})"
-        raise QuestionError(f"{where}: is not a plan{said}; expected {EXPECTED}") from None

@@ -41,10 +41,16 @@ def explain_plan(path: Path, layout: str | None = None, *, catalog: OfferTable |
         QuestionError: the file is no plan, or the layout's words mean nothing.
         CatalogError: the plan's model is not there, or no prices of its day are.
     """
-    plan = read_plan(path)
-    scenario = build_scenario(plan.scenario, f"{path}: scenario")
+    return explain_answer(read_plan(path), layout, where=str(path), catalog=catalog)
+
+
+def explain_answer(
+    plan: Plan, layout: str | None = None, *, where: str = "plan", catalog: OfferTable | None = None
+) -> Explained:
+    """Explain a plan that is at hand; arguments and errors as of `explain_plan`, `where` names it in messages."""
+    scenario = build_scenario(plan.scenario, f"{where}: scenario")
     listed = catalog or load_offers(plan.prices.as_of, scenario.prices.offers_files, today=day_of(plan))
-    return explained(plan, scenario, layout, model=load_model(scenario.model), catalog=listed, where=str(path))
+    return explained(plan, scenario, layout, model=load_model(scenario.model), catalog=listed, where=where)
 
 
 def explained(

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalogs.errors import CatalogError
 from catalogs.models import ModelSpec
@@ -29,6 +29,9 @@ from optimizer.whatif.journal import Header, Journal
 from optimizer.whatif.point import RESULT_COLUMNS
 from optimizer.whatif.points import Grid
 from optimizer.whatif.sweep_files import check_output, write_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_TRIED = 1_000  # values of a field, and points at which one is tried before it is left to be found wrong at each
 MOST_SAID = 5  # problems in one message
@@ -73,6 +76,12 @@ class Sweep(AnswerPart):
     def table(self) -> list[Row]:
         """Return the rows by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a table."""
+        import pandas as pd  # noqa: PLC0415  answers are read without tables
+
+        return pd.DataFrame(self.rows, columns=list(self.columns))
 
 
 class SweepInterrupted(Exception):  # noqa: N818  not an error: what is solved is kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimizer.plan import Performance, TargetCheck
+from optimizer.plan import Performance, Prediction, TargetCheck
 from optimizer.report.drawings.colours import category, colour
 from optimizer.report.drawings.svg import Canvas, fitting, text_width
 from optimizer.wording import milliseconds
@@ -40,23 +40,23 @@ class Latency:
         return f"{said}, {self.target.probability:.0%} sure" if self.target.close_call else said
 
 
-def latencies(performance: Performance, targets: Sequence[TargetCheck]) -> list[Latency]:
+def latencies(performance: Prediction, targets: Sequence[TargetCheck] = ()) -> list[Latency]:
     """Return the three latencies, each at the level of its target, with the 80% interval there."""
     asked = {target.name: target for target in targets}
     level = targets[0].at if targets else "mean"
     rows = []
     for name in NAMES:
         target = asked.get(name)
-        at = target.at if target is not None else level if performance.percentiles else "mean"
+        at = target.at if target is not None else level
         mean, low, high = (float(getattr(performance, f"{name}_ms{end}")) for end in ("", "_low", "_high"))
-        value = performance.latency_ms(name, at)
+        value = performance.latency_ms(name, at) if isinstance(performance, Performance) else mean
         factor = value / mean if mean > 0.0 else 1.0
         rows.append(Latency(name, at, value, low * factor, high * factor, target))
     return rows
 
 
 def draw_latency(
-    performance: Performance, targets: Sequence[TargetCheck] = (), *, width: float = 720.0, standalone: bool = False
+    performance: Prediction, targets: Sequence[TargetCheck] = (), *, width: float = 720.0, standalone: bool = False
 ) -> str:
     """Draw predicted latencies against their targets as SVG; each row has its own scale, from 0.
 

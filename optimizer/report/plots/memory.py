@@ -51,7 +51,7 @@ def fit_picture(found: Fit) -> Picture | None:
     """Return the picture of a replica's memory, by pipeline stage; None where its split is refused."""
     if found.memory is None:
         return None
-    bars = [(_stage_words(stage), stage.memory) for stage in found.stages] or [("each GPU", found.memory)]
+    bars = [(stage_words(stage), stage.memory) for stage in found.stages] or [("each GPU", found.memory)]
     split = split_words(found.weights, found.kv_cache, found.tp, found.pp, found.ep, found.attention_dp)
     verdict = "fits" if found.fits else "does not fit"
     requests = f"{found.concurrency:,} request{'' if found.concurrency == 1 else 's'}"
@@ -68,6 +68,7 @@ def fit_picture(found: Fit) -> Picture | None:
     return Picture(title, (9.0, 1.9 + 0.55 * len(bars)), paint, [memory_numbers(bars)])
 
 
-def _stage_words(stage: StageMemory) -> str:
+def stage_words(stage: StageMemory) -> str:
+    """Name pipeline stages and their GPUs."""
     where = f"stage {stage.first}" if stage.first == stage.last else f"stages {stage.first}-{stage.last}"
     return f"{where}, {stage.gpus} GPU{'s' if stage.gpus > 1 else ''}"

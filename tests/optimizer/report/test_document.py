@@ -167,27 +167,10 @@ def test_a_report_is_one_well_formed_page_that_runs_and_asks_for_nothing(answers
 
 def hostile(fields: Any) -> Any:
     """Put a hostile name wherever a plan has words of the user's or of a source's."""
-    names = [
-        "provider",
-        "region",
-        "instance_type",
-        "gpu",
-        "summary",
-        "why",
-        "change",
-        "flag",
-        "price_source",
-        "model",
-        "description",
-        "name",
-        "rule",
-        "meaning",
-        "needs",
-        "fabric",
-        "network",
-        "class_name",
-        "weights",
-    ]
+    names = {
+        "provider", "region", "instance_type", "gpu", "summary", "why", "change", "flag", "price_source", "model",
+        "description", "name", "rule", "meaning", "needs", "fabric", "network", "class_name", "weights",
+    }  # fmt: skip
     keep = {"ruled_out", "solver", "targets", "sites", "pools"}
     if isinstance(fields, dict):
         return {
