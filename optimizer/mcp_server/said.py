@@ -53,7 +53,11 @@ def _changes(plan: Plan) -> list[str]:
 def _fleet(plan: FleetPlan) -> list[str]:
     cost = "" if plan.cost is None else f" ${plan.cost.usd_per_hour:,.2f}/hour."
     conflict = [f"- {one.rule}: {one.meaning}; needs {one.needs}" for one in plan.conflict]
-    return [f"{plan.status.capitalize()}: {plan.summary}.{cost}", *conflict, *(f"Warning: {one}." for one in plan.warnings)]
+    return [
+        f"{plan.status.capitalize()}: {plan.summary}.{cost}",
+        *conflict,
+        *(f"Warning: {one}." for one in plan.warnings),
+    ]
 
 
 def _fit(fit: Fit) -> list[str]:
@@ -80,7 +84,11 @@ def _speed(speed: Speed) -> list[str]:
 
 
 def _explained(found: Explained) -> list[str]:
-    binding = [f"- {one.name} {one.where} binds: {one.used:,.4g} of {one.limit:,.4g} {one.unit}".replace("  ", " ") for one in found.bounds if one.binds]
+    binding = [
+        f"- {one.name} {one.where} binds: {one.used:,.4g} of {one.limit:,.4g} {one.unit}".replace("  ", " ")
+        for one in found.bounds
+        if one.binds
+    ]
     lines = [f"{found.status.capitalize()}: {found.summary}.", found.sized_by, *binding]
     why = found.why_not
     if why is None:
@@ -99,11 +107,17 @@ def _front(front: Front) -> list[str]:
         return ["Infeasible: no layout keeps every rule."]
     shown = [f"- {one.summary}: ${one.usd_per_hour:,.2f}/hour" for one in front.points[:MOST_SHOWN]]
     more = len(front.points) - len(shown)
-    return [f"{len(front.points)} layouts on the front of {front.compared:,}.", *shown, f"and {more} more" if more else ""]
+    return [
+        f"{len(front.points)} layouts on the front of {front.compared:,}.",
+        *shown,
+        f"and {more} more" if more else "",
+    ]
 
 
 def _budgets(found: BudgetReport) -> list[str]:
-    least = "nothing is feasible" if found.least_usd_per_hour is None else f"at least ${found.least_usd_per_hour:,.2f}/hour"
+    least = (
+        "nothing is feasible" if found.least_usd_per_hour is None else f"at least ${found.least_usd_per_hour:,.2f}/hour"
+    )
     lines = [f"The question as asked costs {least}."]
     for answer in found.budgets:
         bought = "; ".join(f"{one.what}: {one.said}" for one in answer.bought if one.value is not None)
@@ -120,7 +134,10 @@ def _fleet_budgets(found: FleetBudgets) -> list[str]:
 
 
 def _shock(found: Shock) -> list[str]:
-    return [f"{found.verdict}: after it, {found.after.summary}.", *(f"- {one.change}: {'moves' if one.moves else 'stays'}" for one in found.effects)]
+    return [
+        f"{found.verdict}: after it, {found.after.summary}.",
+        *(f"- {one.change}: {'moves' if one.moves else 'stays'}" for one in found.effects),
+    ]
 
 
 def _breakevens(found: BreakEvens) -> list[str]:
@@ -141,7 +158,11 @@ def _api(found: ApiComparison) -> list[str]:
         f"Cheaper: {found.cheaper}, by ${found.saving_usd_per_month or 0:,.0f}/month. The API costs "
         f"${found.api.usd_per_month:,.0f}/month, self-hosting ${found.self_hosted.usd_per_month:,.0f}/month "
         f"({found.layout}).",
-        *(f"Self-hosting pays from {one.pays_from:,.3g} requests/s on." for one in found.break_evens[:1] if one.pays_from),
+        *(
+            f"Self-hosting pays from {one.pays_from:,.3g} requests/s on."
+            for one in found.break_evens[:1]
+            if one.pays_from
+        ),
         *(f"Note: {one}." for one in found.notes),
     ]
 

@@ -66,7 +66,9 @@ async def answer_call(workers: Workers, name: str, arguments: dict[str, Any]) ->
     except Refusal as error:
         return _failed(f"The arguments of {name} are wrong:\n{error}")
     except NoAnswer as error:
-        return _failed("Something broke; standard error of the server says what." if isinstance(error, Fault) else str(error))
+        return _failed(
+            "Something broke; standard error of the server says what." if isinstance(error, Fault) else str(error)
+        )
     return CallToolResult(
         content=[TextContent(type="text", text=said(found))], structured_content=found.model_dump(mode="json")
     )

@@ -9,7 +9,7 @@ from typing import Any
 from catalogs.models import ModelSpec
 from optimizer.plan import AnswerPart, Plan
 from optimizer.questions import requests as ask
-from optimizer.questions.asked import TAGS, AskedFleet, AskedScenario, names_of
+from optimizer.questions.asked import AskedFleet, AskedScenario, names_of
 from optimizer.questions.facts import models_of, offers_on
 from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import FieldProblem, Refusal, invalid, is_ours
@@ -105,7 +105,7 @@ def _scenario_of(plan: Plan) -> AskedScenario:
     try:
         return AskedScenario.model_validate(plan.scenario)
     except ValidationError as error:
-        found = invalid(error, AskedScenario, TAGS)
+        found = invalid(error, AskedScenario)
         raise Refusal([replace(one, field=f"plan.scenario.{one.field}") for one in found.problems]) from None
 
 
