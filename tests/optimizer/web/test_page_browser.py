@@ -153,6 +153,15 @@ def test_an_infeasible_question_says_why_and_a_least_change_is_applied(visit):
     assert visit.page.get_by_label("Budget, USD/h").first.input_value() == wanted
 
 
+def test_a_newer_question_gives_up_the_older_one(visit):
+    visit.page.get_by_role("button", name="70B on too small a budget", exact=True).click()
+    visit.page.get_by_role("button", name="405B across nodes", exact=True).click()
+    visit.page.locator(".summary", has_text="PP2").wait_for()
+    visit.page.get_by_role("region", name="Layouts of the front").wait_for()
+    assert visit.page.locator(".badge").all_inner_texts() == ["Optimal, proved"]
+    assert visit.page.locator(".badge.infeasible").count() == 0
+
+
 def test_a_cheaper_answer_is_one_press_away(visit):
     _ask(visit, "70B chat")
     visit.page.get_by_role("button", name="Apply: spot terms").click()
@@ -161,8 +170,10 @@ def test_a_cheaper_answer_is_one_press_away(visit):
 
 def test_a_launch_file_is_copied_whole(visit):
     _ask(visit, "70B chat")
+    visit.page.get_by_role("button", name="SGLang", exact=True).click()
+    visit.page.locator("pre.code", has_text="sglang.launch_server").first.wait_for()
     visit.page.get_by_role("button", name="Kubernetes", exact=True).click()
-    shown = visit.page.locator("pre.code").first
+    shown = visit.page.locator("pre.code", has_text="kind:").first
     shown.wait_for()
     visit.page.get_by_role("button", name=re.compile("^Copy .*yaml")).first.click()
     visit.page.get_by_text("is copied").wait_for()
