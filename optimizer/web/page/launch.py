@@ -10,8 +10,10 @@ from nicegui import ui
 from nicegui.element import Element
 
 from catalogs.errors import CatalogError
+from optimizer.engines import ENGINE_NAMES
 from optimizer.errors import QuestionError
 from optimizer.export.deployment import LaunchFile
+from optimizer.export.options import ExportOptions
 from optimizer.export.targets import TARGETS, launch_files
 from optimizer.plan import Plan
 from optimizer.web.page.elements import Words, announce, box, button, card, with_attributes
@@ -36,7 +38,8 @@ def files_of(plan: Plan, target: str) -> tuple[LaunchFile, ...]:
     """
     from optimizer.export.plans import deployments  # noqa: PLC0415  reads offers, for fallbacks
 
-    return launch_files(target, deployments(plan))
+    options = ExportOptions.model_validate({"engine": target if target in ENGINE_NAMES else None})
+    return launch_files(target, deployments(plan, options))
 
 
 class LaunchFiles:

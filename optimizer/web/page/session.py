@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -20,8 +21,9 @@ from optimizer.questions.asked import TAGS
 from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import Refusal, invalid
 from optimizer.questions.requests import HistoryQuestion, ParetoQuestion, Question, ShockQuestion, SolveQuestion
+from optimizer.questions.workers import Fault, NoAnswer
 from optimizer.scenario import is_fleet
-from optimizer.web.page import answer, link
+from optimizer.web.page import answer, link, words
 from optimizer.web.page.advice import follow
 from optimizer.web.page.elements import Words, announce, box, button, card, with_attributes
 from optimizer.web.page.fields import DEFAULT
@@ -35,6 +37,7 @@ from optimizer.whatif.front_points import Front
 from optimizer.whatif.shock_answer import Shock
 from optimizer.yaml_file import MAX_BYTES, read_value
 
+log = logging.getLogger("shardwise")
 SETTLED_S = 0.25  # a slider rests so long before it is asked
 FIRST_S = 0.02
 FLEET_COLUMNS = 110
@@ -338,7 +341,10 @@ class Session:
         except Exception as error:
             shown.show_problem("; ".join(_problems(error))[:600])
             return
-        shown.show(found.after if isinstance(found, Shock) else found)
+        if isinstance(found, Shock):
+            shown.show(found.after, words.shock_lines(found))
+        else:
+            shown.show(found)
 
 
 def _checked(kind: type[Question], fields: Mapping[str, Any]) -> Any:
@@ -356,9 +362,10 @@ def _problems(error: Exception) -> list[str]:
             f"{one.field.removeprefix('scenario.')}: {one.detail}" if one.field not in ("", "scenario") else one.detail
             for one in error.problems
         ]
-    if isinstance(error, QuestionError):
-        return [str(error)]
-    return [str(error) or type(error).__name__]
+    if isinstance(error, NoAnswer) and not isinstance(error, Fault):
+        return [f"{error}."]
+    log.error("a question of the page was not answered", exc_info=error)
+    return ["a fault of the service's own; its log says more"]
 
 
 EXAMPLES: dict[str, Fields] = {

@@ -89,7 +89,7 @@ th{font-weight:600;color:var(--sw-muted);vertical-align:bottom}
 th,td{padding:6px 10px 6px 0;text-align:left;border-bottom:1px solid color-mix(in srgb,var(--sw-line) 40%,transparent)}
 td{vertical-align:top}
 th.right,td.right{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-td.left{min-width:9ch;overflow-wrap:break-word}td.left:last-child{min-width:24ch}
+td.left{min-width:9ch;overflow-wrap:break-word}td.left:last-child{min-width:34ch}td.left:first-child{white-space:nowrap}
 .sliders{display:grid;grid-template-columns:repeat(auto-fit,minmax(250px,1fr));gap:10px 28px}
 .lever-head{display:flex;justify-content:space-between;gap:8px;font-size:13.5px}
 .lever-head span{color:var(--sw-muted)}
@@ -109,12 +109,12 @@ pre.report{font-size:11.5px}
   .drawing svg{width:100%}ul.advice li{flex-wrap:wrap}}
 @media(max-width:900px){.aside,.columns>.answer{display:contents}.columns{display:grid;gap:14px}
   .columns>.answer>.answer{order:2}.aside>*:nth-child(1){order:1}.aside>*:nth-child(2){order:3}
-  .aside>*:nth-child(3){order:4}}
+  .aside>*:nth-child(3){order:4}.headline{scroll-margin-bottom:60vh}}
 @media(max-width:560px){table,thead,tbody{display:block}tr{display:flex;flex-wrap:wrap;gap:2px 14px;padding:8px 0;
   border-bottom:1px solid color-mix(in srgb,var(--sw-line) 40%,transparent)}
   th,td{display:block;border:0;padding:0}td.left:last-child{flex-basis:100%;min-width:0}
   td.left{min-width:0}td.right::before{content:attr(data-name) " ";color:var(--sw-muted);font-size:12px}
-  thead th:not([aria-sort]){display:none}}
+  thead:not(:has([aria-sort])){display:none}td.left:first-child{font-weight:600}}
 @media(min-width:560px) and (max-width:900px){.if-wide{display:block}.if-narrow{display:none}}
 @media(prefers-reduced-motion:reduce){*{transition:none!important;animation:none!important}}
 @media(forced-colors:active){.badge,.warnings,.button{border:1px solid}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,10 +210,14 @@ class WhatIf:
         """Show why there is no answer."""
         self._say([said])
 
-    def show(self, plan: Plan) -> None:
-        """Show the answer to what the sliders ask, against the base."""
-        cost, layout = words.difference(self._plan, plan)
-        self._say([cost, layout])
+    def show(self, plan: Plan, besides: Sequence[str] = ()) -> None:
+        """Show the answer to what the sliders ask, against the base.
+
+        Args:
+            plan: the answer.
+            besides: lines that go with it.
+        """
+        self._say([*words.difference(self._plan, plan), *besides])
         base = self._plan.cost
         if plan.cost is not None and base is not None:
             bars = [Bar("the answer", base.usd_per_hour), Bar("what if", plan.cost.usd_per_hour, chosen=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from optimizer.plan import Alternative, Plan
 from optimizer.report.text import amount_of, calibration_words, dollars, milliseconds, share, sources_words, speed_basis
 from optimizer.rules import get_rule
+from optimizer.whatif.shock_answer import Shock
 
 Row = tuple[str, ...]
 ALTERNATIVE_COLUMNS = (
@@ -125,6 +126,21 @@ def alternative_row(one: Alternative) -> Row:
         milliseconds(one.tpot_ms),
         one.why if one.usd_per_hour is None else f"{one.summary}. {one.why}",
     )
+
+
+def shock_lines(shock: Shock) -> list[str]:
+    """Say what staying would cost once prices have changed, and from which change on another layout is the answer."""
+    lines = []
+    staying, tipping = shock.staying, shock.tipping
+    if staying is not None and staying.usd_per_hour is not None and staying.extra_usd_per_hour:
+        lines.append(
+            f"Keeping the layout would cost {dollars(staying.usd_per_hour)}/hour then, "
+            f"{dollars(staying.extra_usd_per_hour)} more than moving."
+        )
+    if tipping is not None:
+        change = tipping.change
+        lines.append(tipping.why if change is None else f"Another layout is the answer from {change:+.1%} on.")
+    return [line for line in lines if line]
 
 
 def difference(base: Plan, other: Plan) -> tuple[str, str]:

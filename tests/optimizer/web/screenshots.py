@@ -9,14 +9,17 @@ import sys
 import time
 from pathlib import Path
 
+from PIL import Image
+
 from optimizer.web.page.session import EXAMPLES
 from tests.optimizer.web.browser import NARROW, ROOT, WIDE, Visit, find_chromium, launched, serving, visiting
 
 SHOWN = {  # file -> example, window, colours, what part of the page
-    "page.png": ("405B across nodes", WIDE, "light"),
-    "page-narrow.png": ("70B chat", NARROW, "dark"),
+    "page.png": ("405B across nodes", (1280, 1440), "light"),
+    "page-narrow.png": ("70B chat", (390, 1500), "dark"),
 }
-SETTLED_S = 1.0
+SETTLED_S = 2.0
+COLOURS = 128  # the page has few, and so the files are small
 
 
 def views() -> dict[str, tuple[str, tuple[int, int], str]]:
@@ -37,8 +40,12 @@ def take(visit: Visit, example: str, file: Path, *, whole: bool) -> None:
     visit.page.locator(".badge.infeasible").or_(
         visit.page.get_by_role("region", name="Layouts of the front")
     ).wait_for()
+    if not whole and visit.page.viewport_size["width"] == NARROW[0]:
+        visit.page.locator(".headline").first.evaluate("element => element.scrollIntoView()")
     time.sleep(SETTLED_S)
     visit.page.screenshot(path=file, full_page=whole)
+    picture = Image.open(file)
+    picture.convert("RGB").quantize(COLOURS).save(file, optimize=True)
 
 
 def main(arguments: list[str]) -> None:

@@ -153,6 +153,18 @@ def test_an_infeasible_question_says_why_and_a_least_change_is_applied(visit):
     assert visit.page.get_by_label("Budget, USD/h").first.input_value() == wanted
 
 
+def test_a_newer_question_gives_up_the_older_one(visit):
+    plan = solve(build_scenario(put(DEFAULT, "workload.request_rate", 31)), reasons=False)
+    for amount in ("29", "30", "31"):
+        visit.page.get_by_label("How much").fill(amount)
+        visit.page.get_by_role("button", name="Solve", exact=True).click()
+    visit.page.locator(".summary", has_text=plan.summary).wait_for()
+    visit.page.get_by_role("region", name="Layouts of the front").wait_for()
+    assert visit.page.locator(".badge").count() == 1
+    asked = link.decode(visit.page.url.partition("?q=")[2])
+    assert asked["workload"]["request_rate"] == "31"
+
+
 def test_a_cheaper_answer_is_one_press_away(visit):
     _ask(visit, "70B chat")
     visit.page.get_by_role("button", name="Apply: spot terms").click()
@@ -161,8 +173,10 @@ def test_a_cheaper_answer_is_one_press_away(visit):
 
 def test_a_launch_file_is_copied_whole(visit):
     _ask(visit, "70B chat")
+    visit.page.get_by_role("button", name="SGLang", exact=True).click()
+    visit.page.locator("pre.code", has_text="sglang.launch_server").first.wait_for()
     visit.page.get_by_role("button", name="Kubernetes", exact=True).click()
-    shown = visit.page.locator("pre.code").first
+    shown = visit.page.locator("pre.code", has_text="kind:").first
     shown.wait_for()
     visit.page.get_by_role("button", name=re.compile("^Copy .*yaml")).first.click()
     visit.page.get_by_text("is copied").wait_for()
@@ -198,14 +212,13 @@ def test_a_link_restores_the_question_and_its_answer(browser, address, visit):
     [
         ("AAAA", "cannot be read"),
         ("x" * 5000, "longer than 4,000 characters"),
-        ({"model": "/etc/passwd", "workload": {"input_tokens": 1}}, "paths and URLs are not opened"),
         ({"model": HOSTILE, "workload": {"input_tokens": 1, "output_tokens": 1, "request_rate": 1}}, "onerror"),
         (DEFAULT | {HOSTILE: 1}, "is not a field"),
         (DEFAULT | {"prices": {"offers_files": ["/etc/passwd"]}}, "files are not opened"),
-        (DEFAULT | {"limits": {"gpus": [HOSTILE]}}, "onerror"),
-        (DEFAULT | {"limits": {"terms": {"a": {"b": 1}}}}, "terms"),
-        (DEFAULT | {"workload": [1, 2]}, "expected a mapping"),
-        (DEFAULT | {"targets": {"ttft_ms": "9" * 300, "at": ["mean"]}}, "ttft_ms"),
+        (
+            DEFAULT | {"targets": {"ttft_ms": "9" * 300, "at": ["mean"]}, "limits": {"gpus": [HOSTILE], "terms": {}}},
+            "limits.gpus",
+        ),
     ],
 )
 def test_a_hostile_link_shows_an_error_and_no_more(browser, address, asked, said):
@@ -270,9 +283,8 @@ def test_every_field_and_button_has_a_name(visit):
     assert nameless == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", list(EXAMPLES))
-def test_a_narrow_window_is_never_scrolled_sideways(browser, address, scheme, name):
+@pytest.mark.parametrize(("name", "scheme"), [*zip(EXAMPLES, ("light", "dark", "light"), strict=True)])
+def test_a_narrow_window_is_never_scrolled_sideways(browser, address, name, scheme):
     with visiting(browser, address, size=NARROW, scheme=scheme) as visit:
         visit.open()
         _ask(visit, name)
@@ -325,17 +337,18 @@ def test_text_stands_out_from_its_ground(browser, address, scheme):
 
 def test_a_token_is_asked_for_once(browser):
     token = "a-token-of-this-test-0123456789"
-    with serving("--workers", "1", SHARDWISE_SERVE_TOKEN=token) as guarded, visiting(browser, guarded) as visit:
-        visit.page.goto(f"{guarded}/?q={link.encode(DEFAULT)}")
-        visit.page.get_by_label("Token of this service").fill("wrong")
-        visit.page.keyboard.press("Enter")
-        visit.page.get_by_text("not the token of this service").wait_for()
-        visit.page.get_by_label("Token of this service").fill(token)
-        visit.page.keyboard.press("Enter")
-        visit.headline()
-        assert token not in visit.page.url
-        assert visit.outside == []
-    with serving("--workers", "1", SHARDWISE_SERVE_TOKEN=token) as guarded, visiting(browser, guarded) as visit:
-        visit.open(f"/?token={token}")
-        assert token not in visit.page.url
-        _is_clean(visit)
+    with serving("--workers", "1", SHARDWISE_SERVE_TOKEN=token) as guarded:
+        with visiting(browser, guarded) as visit:
+            visit.page.goto(f"{guarded}/?q={link.encode(DEFAULT)}")
+            visit.page.get_by_label("Token of this service").fill("wrong")
+            visit.page.keyboard.press("Enter")
+            visit.page.get_by_text("not the token of this service").wait_for()
+            visit.page.get_by_label("Token of this service").fill(token)
+            visit.page.keyboard.press("Enter")
+            visit.headline()
+            assert token not in visit.page.url
+            assert visit.outside == []
+        with visiting(browser, guarded) as visit:
+            visit.open(f"/?token={token}")
+            assert token not in visit.page.url
+            _is_clean(visit)
