@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import (
     BENCHMARK,
     KEPT,
@@ -38,6 +39,7 @@ from optimizer.cli_options import (
     Overhead,
     Performance,
     PerformanceTable,
+    Plot,
     Policy,
     Pp,
     Text,
@@ -57,16 +59,28 @@ from optimizer.commands import (
     budget,
     explain,
     import_,
+    mcp,
     pareto,
     reoptimize,
+    report,
     schema,
+    serve,
     shock,
     solve_fleet,
     watch,
 )
 from optimizer.commands import export as export_
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
-from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
+from optimizer.commands.common import (
+    EPILOG,
+    EXIT_BAD_INPUT,
+    EXIT_INFEASIBLE,
+    EXIT_OK,
+    EXIT_OTHER,
+    check_plot,
+    draw,
+    print_json,
+)
 from optimizer.commands.hub import with_models
 from optimizer.commands.prices import prices_app
 from optimizer.commands.whatif import whatif_app
@@ -121,7 +135,10 @@ def solve(
     question: Annotated[
         Text,
         typer.Argument(
-            metavar="SCENARIO.yaml|MODEL", help="A scenario file, or a model with the flags below.", show_default=False
+            metavar="SCENARIO.yaml|MODEL",
+            help="A scenario file, or a model with the flags below.",
+            show_default=False,
+            autocompletion=completion.QUESTION,
         ),
     ] = None,
     input_tokens: Annotated[Text, traffic("--input-tokens", "Mean prompt length.")] = None,
@@ -224,22 +241,24 @@ def solve(
         Text,
         option("--time-limit", help="Most time for the solver.", metavar="SECONDS", default="20", panel=OUTPUT),
     ] = None,
+    plot: Plot = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Find the cheapest layout that works, with its proof and its reasons."""
     others = {"question", "capacity", "slices", "one_kind", "explain", "time_limit", "no_calibration", "json"}
-    others |= {"max_price_age"}
+    others |= {"max_price_age", "plot"}
     flags = {name: value for name, value in locals().items() if name not in {*others, "others"}}
     from optimizer.commands.price_age import fresh  # noqa: PLC0415
     from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.flags import RunFlags, read_flags, read_fleet_question, read_question  # noqa: PLC0415
 
+    check_plot(plot)
     run = read_flags(RunFlags, {"time_limit": time_limit, "max_price_age": max_price_age})
     if capacity is not None:
         from optimizer.commands.solve_capacity import solve_capacity_file  # noqa: PLC0415
 
-        besides = {"question": question, "explain": explain, "max_price_age": max_price_age} | flags
+        besides = {"question": question, "explain": explain, "max_price_age": max_price_age, "plot": plot} | flags
         code = solve_capacity_file(
             capacity, slices=slices, one_kind=one_kind, time_limit_s=run.time_limit, json=json, others=besides
         )
@@ -251,12 +270,16 @@ def solve(
     fleet = read_fleet_question(question, flags)
     if fleet is not None:
         fleet = fresh(fleet, run.max_price_age)
-        solve_fleet.run(fleet, time_limit_s=run.time_limit, explain=explain, json=json)
+        solve_fleet.run(fleet, time_limit_s=run.time_limit, explain=explain, json=json, plot=plot)
     scenario = fresh(read_question(question, flags), run.max_price_age)
     from optimizer.programs.layout import Settings  # noqa: PLC0415
     from optimizer.solve import solve as solve_scenario  # noqa: PLC0415
 
     plan = solve_scenario(scenario, settings=Settings(time_limit_s=run.time_limit))
+    if plot is not None:
+        from optimizer.report.plots.plan import plan_picture  # noqa: PLC0415
+
+        draw(plan_picture(plan), plot)
     if json:
         print_json(plan)
     else:
@@ -285,14 +308,16 @@ def fit(
     overhead: Overhead = None,
     gpu_memory_utilization: Utilization = None,
     engine: Engine = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Say whether one replica fits in memory, and how much more it would hold."""
-    values = {name: value for name, value in locals().items() if name != "json"}
+    values = {name: value for name, value in locals().items() if name not in ("plot", "json")}
     from optimizer.fit import fit as fit_replica  # noqa: PLC0415
     from optimizer.flags import FitFlags, read_flags  # noqa: PLC0415
     from optimizer.memory import MemoryPolicy  # noqa: PLC0415
 
+    check_plot(plot)
     flags = read_flags(FitFlags, values)
     policy = MemoryPolicy(
         name=flags.memory_policy,
@@ -302,6 +327,10 @@ def fit(
         engine=flags.engine,
     )
     found = fit_replica(_replica(flags), context_tokens=flags.context, concurrency=flags.concurrency, policy=policy)
+    if plot is not None:
+        from optimizer.report.plots.memory import fit_picture  # noqa: PLC0415
+
+        draw(fit_picture(found), plot)
     if json:
         print_json(found)
     else:
@@ -353,7 +382,12 @@ def predict(
 
 @app.command(epilog=EPILOG)
 def simulate(
-    plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed.")],
+    plan: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAN.json", help="What `shardwise solve --json` printed.", autocompletion=completion.PLAN
+        ),
+    ],
     trace: Annotated[
         str, option("--trace", help="CSV of requests: arrival, input tokens, output tokens.", metavar="FILE")
     ],
@@ -363,6 +397,7 @@ def simulate(
     limit: Annotated[Text, option("--limit", help="Only the first requests.", metavar="N", default="all")] = None,
     performance: Performance = None,
     performance_table: PerformanceTable = None,
+    plot: Plot = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
@@ -371,9 +406,14 @@ def simulate(
     from optimizer.flags import SimulateFlags, performance_asked, read_flags  # noqa: PLC0415
     from optimizer.simulate import replay  # noqa: PLC0415
 
+    check_plot(plot)
     flags = read_flags(SimulateFlags, values)
     asked = performance_asked(performance, performance_table)
     found = replay(flags.plan, flags.trace, speedup=flags.speedup, limit=flags.limit, performance=asked)
+    if plot is not None:
+        from optimizer.report.plots.replay import replay_picture  # noqa: PLC0415
+
+        draw(replay_picture(found), plot)
     if json:
         print_json(found)
     else:
@@ -565,10 +605,7 @@ def validate_memory(
 def validate_speed(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measured serving runs, a row each.")],
     out: OutCsv = None,
-    plot: Annotated[
-        Path | None,
-        option("--plot", help="Draw predicted against measured (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
-    ] = None,
+    plot: Plot = None,
     performance: Performance = None,
     performance_table: PerformanceTable = None,
     no_calibration: NoCalibration = False,
@@ -578,11 +615,14 @@ def validate_speed(
     from optimizer.flags import performance_asked  # noqa: PLC0415
     from optimizer.validate import speed, speed_report  # noqa: PLC0415
 
+    check_plot(plot)
     found, result = speed.validate_speed(file, performance_asked(performance, performance_table))
     if out is not None:
         speed.write_predicted(result, out)
     if plot is not None:
-        speed_report.plot_speed(result, plot)
+        from optimizer.report.plots.speed import speed_picture  # noqa: PLC0415
+
+        draw(speed_picture(found, result), plot)
     if json:
         print_json(found)
     else:
@@ -617,6 +657,9 @@ def validate_decisions(
 
 explain.register(app)
 schema.register(app)
+report.register(app)
+serve.register(app)
+mcp.register(app)
 
 
 def main() -> None:

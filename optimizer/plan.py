@@ -6,15 +6,21 @@ GiB fields are 2^30 bytes, `_ms` fields are milliseconds, money is USD. A value 
 from __future__ import annotations
 
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from optimizer.described import Described
+from optimizer.display import Shown, flat
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA_VERSION: Literal["1"] = "1"
 HOURS_PER_MONTH = 730  # 365 x 24 / 12, the month that cloud price lists use
 
 
-class AnswerPart(BaseModel):
+class AnswerPart(Described, Shown, BaseModel):
     """Whatever an answer is made of: never changed once it is there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -362,3 +368,20 @@ class Plan(AnswerPart):
     warnings: tuple[str, ...] = ()
     speed: SpeedCoverage = SpeedCoverage()
     solver: SolverRun
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the answer and its alternatives as a table, a row each, with the columns of their layouts.
+
+        The answer is the first row, where there is one; alternatives without a layout come last and say why.
+        """
+        import pandas as pd  # noqa: PLC0415  answers are read without tables
+
+        rows = [flat(one) for one in self.alternatives]
+        if self.layout is not None and self.cost is not None and self.performance is not None:
+            done = self.performance
+            speeds = {"ttft_ms": done.ttft_ms, "tpot_ms": done.tpot_ms, "utilization": done.utilization}
+            best = flat(self.cost) | speeds | self.layout.model_dump()
+            said = {"summary": self.summary, "extra_usd_per_hour": 0.0, "why": "the answer"}
+            rows = [said | best, *rows]
+        columns = dict.fromkeys([*Alternative.model_fields, *Layout.model_fields])
+        return pd.DataFrame(rows, columns=[name for name in columns if name != "layout"])

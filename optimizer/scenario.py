@@ -352,6 +352,21 @@ class Scenario(Part):
     prices: Prices = Prices()
     performance: SpeedSource = SpeedSource()
 
+    @classmethod
+    def from_yaml(cls, path: Path | str) -> Scenario:
+        """Read a scenario file; paths inside it are relative to it.
+
+        Raises:
+            ScenarioError: the file cannot be read, or has bad fields.
+        """
+        return load_scenario(Path(path))
+
+    def to_yaml(self) -> str:
+        """Return the question as a scenario file, without what is as it is by default."""
+        from optimizer.yaml_text import without_defaults, yaml_of  # noqa: PLC0415  only a file needs YAML
+
+        return yaml_of(without_defaults(Scenario, self.model_dump(mode="json")))
+
     @property
     def max_utilization(self) -> float:
         """Share of a replica's capacity that the traffic may use."""

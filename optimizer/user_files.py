@@ -28,8 +28,13 @@ def read_bounded(path: Path, most: int, expected: str) -> bytes:
     return data
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes, *, private: bool = True) -> None:
     """Write a file so that a reader, or a crash, finds the old one or the new one; folders are made.
+
+    Args:
+        path: the file.
+        content: what it shall hold.
+        private: only the user may read it; else it gets the rights that files of the user's get.
 
     Raises:
         OSError: it cannot be written; the old file is then as it was.
@@ -41,7 +46,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
+        if not private:
+            Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

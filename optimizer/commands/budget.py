@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optimizer.cli_options import Json, NoCalibration, Text, option
-from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_json
+from optimizer.cli_options import Json, NoCalibration, Plot, Text, option
+from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, check_plot, draw, print_json
 from optimizer.commands.pareto import ScenarioFile, Set
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def budget(
         option("--maximize", help="traffic, context, latency, precision.", metavar="NAME,...", default="all of them"),
     ] = None,
     set_: Set = None,
+    plot: Plot = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
@@ -39,16 +41,21 @@ def budget(
     from optimizer.flags import BudgetFlags, read_flags, read_fleet_question, read_question  # noqa: PLC0415
     from optimizer.whatif.fields import with_settings  # noqa: PLC0415
 
+    check_plot(plot)
     flags = read_flags(BudgetFlags, {"usd_per_hour": usd_per_hour, "maximize": maximize})
     fleet = read_fleet_question(scenario, {})
     if fleet is not None:
-        _budgets_of_fleet(fleet, flags, set_, maximize, json)
+        _budgets_of_fleet(fleet, flags, set_, maximize, plot, json)
     question = with_settings(read_question(scenario, {}), set_)
     from optimizer.whatif.budget import what_budgets_buy  # noqa: PLC0415
     from optimizer.whatif.budget_report import MAXIMIZED  # noqa: PLC0415
 
     wanted = [name for name in MAXIMIZED if name in flags.maximize]
     found = what_budgets_buy(question, flags.usd_per_hour, wanted)
+    if plot is not None:
+        from optimizer.report.plots.budget import budget_picture  # noqa: PLC0415
+
+        draw(budget_picture(found), plot)
     if json:
         print_json(found)
     else:
@@ -60,7 +67,12 @@ def budget(
 
 
 def _budgets_of_fleet(
-    fleet: FleetScenario, flags: BudgetFlags, set_: list[str] | None, maximize: str | None, json: bool
+    fleet: FleetScenario,
+    flags: BudgetFlags,
+    set_: list[str] | None,
+    maximize: str | None,
+    plot: Path | None,
+    json: bool,
 ) -> None:
     from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.fleet.budget import what_budgets_buy  # noqa: PLC0415
@@ -68,6 +80,10 @@ def _budgets_of_fleet(
     if set_ or (maximize is not None and tuple(flags.maximize) != ("traffic",)):
         raise QuestionError("of a fleet, budgets are spent on traffic alone; leave out --maximize and --set")
     found = what_budgets_buy(fleet, flags.usd_per_hour)
+    if plot is not None:
+        from optimizer.report.plots.budget import fleet_budget_picture  # noqa: PLC0415
+
+        draw(fleet_budget_picture(found), plot)
     if json:
         print_json(found)
     else:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optimizer.report.plots.figure import Picture
 
 EXIT_OK, EXIT_OTHER, EXIT_BAD_INPUT, EXIT_INFEASIBLE = 0, 1, 2, 3
 # Of the sources of prices, some or all gave none.
@@ -18,3 +22,21 @@ EPILOG = (
 def print_json(result: Any) -> None:
     """Print a pydantic model as JSON."""
     sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse, before anything is worked out, a picture that could not be written."""
+    if path is not None:
+        from optimizer.report.plots import figure  # noqa: PLC0415
+
+        figure.check_plot(path)
+
+
+def draw(picture: Picture | None, path: Path) -> None:
+    """Write the picture of an answer; where there is none to draw, say so on standard error."""
+    if picture is None:
+        sys.stderr.write(f"shardwise: --plot {path}: not written, for there is no layout to draw\n")
+        return
+    from optimizer.report.plots.figure import save  # noqa: PLC0415
+
+    save(picture, path)

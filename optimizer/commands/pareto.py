@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
-from optimizer.cli_options import OUTPUT, Json, NoCalibration, Text, Texts, option
-from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_json
+from optimizer import completion
+from optimizer.cli_options import OUTPUT, Json, NoCalibration, Plot, Text, Texts, option
+from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, check_plot, draw, print_json
 
 WHAT = "What layouts are compared by (cost, TPOT and TTFT when none is named)"
-ScenarioFile = Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.")]
+ScenarioFile = Annotated[
+    str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.", autocompletion=completion.SCENARIO)
+]
 Set = Annotated[
     Texts,
     option("--set", help="Change a field, as in workload.request_rate=8; may be repeated.", metavar="FIELD=VALUE"),
@@ -40,10 +43,7 @@ def pareto(
         ),
     ] = None,
     set_: Set = None,
-    plot: Annotated[
-        Path | None,
-        option("--plot", help="Draw cost against latency (needs matplotlib).", metavar="OUT.png", panel=OUTPUT),
-    ] = None,
+    plot: Plot = None,
     out: Annotated[Path | None, option("--out", help="Write all points.", metavar="OUT.csv", panel=OUTPUT)] = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
@@ -63,6 +63,7 @@ def pareto(
     from optimizer.flags import ParetoFlags, read_flags, read_question  # noqa: PLC0415
     from optimizer.whatif.fields import with_settings  # noqa: PLC0415
 
+    check_plot(plot)
     flags = read_flags(ParetoFlags, {"up_to_usd_per_hour": up_to})
     question = with_settings(read_question(scenario, {}), set_)
     from optimizer.report import pareto as report  # noqa: PLC0415
@@ -73,10 +74,10 @@ def pareto(
     found = find_front(question, objectives, up_to_usd_per_hour=flags.up_to_usd_per_hour)
     if out is not None:
         report.write_front(found, out)
-    if plot is not None and found.points:
-        from optimizer.report.pareto_plot import plot_front  # noqa: PLC0415
+    if plot is not None:
+        from optimizer.report.plots.front import front_picture  # noqa: PLC0415
 
-        plot_front(found, plot)
+        draw(front_picture(found), plot)
     if json:
         print_json(found)
     else:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optimizer.cli_options import OUTPUT, AsOf, Csv, Json, Text, option
-from optimizer.commands.common import EPILOG
+from optimizer.cli_options import OUTPUT, AsOf, Csv, Json, Plot, Text, option
+from optimizer.commands.common import EPILOG, check_plot, draw
+
+if TYPE_CHECKING:
+    from optimizer.report.plots.history import Mark
 
 prices_app = typer.Typer(help="Prices: of a day, over time, what changed, files in and out.", no_args_is_help=True)
 
@@ -80,9 +83,13 @@ def history(
     source: Source = None,
     since: Annotated[Text, option("--since", help="From this day on.", metavar="DATE")] = None,
     until: Annotated[Text, option("--until", help="Up to this day.", metavar="DATE")] = None,
-    plot: Annotated[
-        Path | None, option("--plot", help="Draw it (needs matplotlib).", metavar="OUT.png", panel=OUTPUT)
+    plan: Annotated[
+        Path | None,
+        option(
+            "--plan", help="--plot marks the offer of this plan; of its GPU when none is named.", metavar="PLAN.json"
+        ),
     ] = None,
+    plot: Plot = None,
     limit: Limit = None,
     json: Json = False,
     csv: Csv = False,
@@ -92,12 +99,24 @@ def history(
     from optimizer.report import prices  # noqa: PLC0415
     from optimizer.report.catalog import print_table  # noqa: PLC0415
 
+    check_plot(plot)
     flags = read_flags(PricesFlags, {"since": since, "until": until, "limit": limit})
+    marks = _offers_of(plan) if plan is not None else []
+    gpu = gpu or (marks[0].gpu if marks else None)
     wanted = {"gpu": gpu, "provider": provider, "region": region, "term": term, "instance_type": instance_type}
     listing, frame = prices.periods(wanted, flags.since, flags.until, source)
     if plot is not None:
-        prices.plot_periods(frame, plot)
+        from optimizer.report.plots.history import history_picture  # noqa: PLC0415
+
+        draw(history_picture(frame, marks), plot)
     print_table(listing, json=json, csv=csv, limit=flags.limit)
+
+
+def _offers_of(path: Path) -> list[Mark]:
+    from optimizer.plan_file import read_any_plan  # noqa: PLC0415
+    from optimizer.report.plots.history import marks_of  # noqa: PLC0415
+
+    return marks_of(read_any_plan(path))
 
 
 @prices_app.command("diff", epilog=EPILOG)

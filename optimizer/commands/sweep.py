@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optimizer.cli_options import OUTPUT, Json, NoCalibration, Text, Texts, option
-from optimizer.commands.common import EXIT_OK, EXIT_OTHER, print_json
+from optimizer import completion
+from optimizer.cli_options import OUTPUT, Json, NoCalibration, Plot, Text, Texts, option
+from optimizer.commands.common import EXIT_OK, EXIT_OTHER, check_plot, draw, print_json
 from optimizer.commands.whatif import whatif_app
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ EXITS = (
 
 @whatif_app.command("sweep", epilog=EXITS)
 def whatif_sweep(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="The question.")],
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO.yaml", help="The question.", autocompletion=completion.SCENARIO)
+    ],
     vary: Annotated[
         list[str],
         option(
@@ -44,10 +47,7 @@ def whatif_sweep(
     settings: Annotated[
         Texts, option("--set", help="Set a field for every point (repeat it).", metavar="FIELD=VALUE")
     ] = None,
-    plot: Annotated[
-        Path | None,
-        option("--plot", help="Draw cost against the varied field (needs matplotlib).", metavar="FILE", panel=OUTPUT),
-    ] = None,
+    plot: Plot = None,
     limit: Annotated[
         Text, option("--limit", help="Most rows in a table; 0 shows all.", metavar="N", default="40", panel=OUTPUT)
     ] = None,
@@ -72,10 +72,11 @@ def whatif_sweep(
     gc.enable()  # unlike a single answer, a sweep lives long enough for garbage to matter
     flags = read_flags(SweepFlags, {"limit": limit, "jobs": jobs})
     grid, set_to = read_grid(vary), read_settings(settings)
+    check_plot(plot)
     if plot is not None:
-        from optimizer.report.sweep_plot import check_plot  # noqa: PLC0415
+        from optimizer.report.plots.sweep import check_grid  # noqa: PLC0415
 
-        check_plot(grid, plot)
+        check_grid(grid)
     asked = read_question(scenario, {})
     engine, said = choose_engine(flags.jobs, cluster)
     with _watch() as watch:
@@ -87,9 +88,9 @@ def whatif_sweep(
             watch.say(f"{stopped}; run the same command again to go on")
             raise typer.Exit(SIGNAL_EXIT + stopped.signal_number) from None
     if plot is not None:
-        from optimizer.report.sweep_plot import plot_sweep  # noqa: PLC0415
+        from optimizer.report.plots.sweep import sweep_picture  # noqa: PLC0415
 
-        plot_sweep(found, plot)
+        draw(sweep_picture(found), plot)
     if json:
         print_json(found)
     else:

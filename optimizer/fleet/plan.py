@@ -6,9 +6,13 @@ Money is USD, rates are requests per second, `_by_period` is one value for each 
 from __future__ import annotations
 
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from optimizer.display import flat
 from optimizer.plan import AnswerPart, Calibration, Conflict, MemoryUse, Performance, PriceBasis, SolverRun
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA_VERSION: Literal["1"] = "1"
 
@@ -259,3 +263,15 @@ class FleetPlan(AnswerPart):
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     solver: SolverRun
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return what is rented as a table: a row for each way in which the nodes of a site are paid for."""
+        import pandas as pd  # noqa: PLC0415  answers are read without tables
+
+        places = ("id", "provider", "region", "gpu", "gpus_per_node", "spot")
+        rows = [
+            {("site" if name == "id" else name): getattr(site, name) for name in places} | flat(one)
+            for site in self.sites
+            for one in site.purchases
+        ]
+        return pd.DataFrame(rows)

@@ -290,6 +290,21 @@ class FleetScenario(Part):
                 raise ValueError(f"limits.{name} is for one layout; a fleet counts its own")
         return self
 
+    @classmethod
+    def from_yaml(cls, path: Path | str) -> FleetScenario:
+        """Read a fleet's scenario file; paths inside it are relative to it.
+
+        Raises:
+            ScenarioError: the file cannot be read, or has bad fields.
+        """
+        return load_fleet_scenario(Path(path))
+
+    def to_yaml(self) -> str:
+        """Return the question as a scenario file, without what is as it is by default."""
+        from optimizer.yaml_text import without_defaults, yaml_of  # noqa: PLC0415
+
+        return yaml_of(without_defaults(FleetScenario, self.model_dump(mode="json")))
+
     @property
     def traffic(self) -> tuple[ModelTraffic, ...]:
         """The models with their traffic, also where there is one only."""

@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from optimizer.answer_file import MAX_BYTES
 from optimizer.errors import QuestionError
 from optimizer.fleet.plan import FleetPlan
 from optimizer.fleet.question import FleetScenario, build_fleet_scenario
 from optimizer.plan import Plan
-from optimizer.plan_file import MAX_BYTES
 from optimizer.scenario import Scenario, build_scenario
 from optimizer.user_files import read_bounded
 

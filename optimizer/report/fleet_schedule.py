@@ -38,6 +38,21 @@ def print_schedule(out: Console, plan: FleetPlan) -> None:
     out.print(table)
 
 
+def hour_rows(plan: FleetPlan) -> list[tuple[str, str, str, str]]:
+    """Return hours, requests/s, dollars an hour and nodes of each stretch of the cycle; none where nothing changes."""
+    by_hour = _nodes(plan)
+    if len(set(by_hour)) <= 1:
+        return []
+    rows = []
+    for days in _alike_days(by_hour):
+        named = f"{days_words(days)}, " if len(by_hour) > DAY else ""
+        for first, last in _runs(by_hour[days[0] * DAY : (days[0] + 1) * DAY]):
+            hours = [day * DAY + hour for day in days for hour in range(first, last + 1)]
+            said = _nodes_words(plan, hours[0])
+            rows.append((named + hours_words(first, last), _rates(plan, hours), dollars(_usd(plan, hours[0])), said))
+    return rows
+
+
 def _nodes(plan: FleetPlan) -> list[tuple[int, ...]]:
     """Return the nodes of each purchase, hour by hour."""
     purchases = [one.nodes_by_period for site in plan.sites for one in site.purchases]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,7 @@ from catalogs.errors import UnknownNameError
 from catalogs.gpus import load_gpus
 from catalogs.history import open_history
 from catalogs.history.reading import PERIOD_COLUMNS
-from catalogs.offers import load_offers
+from catalogs.offers import OfferTable, load_offers
 from catalogs.price_changes import price_changes
 from optimizer.errors import QuestionError
 from optimizer.report.catalog import Listing, Row
@@ -29,11 +28,11 @@ SORTS = {
 }
 
 
-def offers(as_of: date | None, wanted: dict[str, str | None], sort: str) -> Listing:
-    """Offers of a day whose columns fit the patterns, sorted."""
+def offers(as_of: date | None, wanted: dict[str, str | None], sort: str, *, table: OfferTable | None = None) -> Listing:
+    """Offers of a day whose columns fit the patterns, sorted; of `table`, where the caller has it already."""
     if sort not in SORTS:
         raise QuestionError(f"--sort {sort!r}: expected one of {', '.join(SORTS)}")
-    table = load_offers(as_of)
+    table = table or load_offers(as_of)
     frame = table.frame.assign(
         price_usd_per_gpu_hour=table.frame["price_usd_per_node_hour"] / table.frame["gpus_per_node"],
         seen_on=table.frame["seen_on"].dt.date,
@@ -208,42 +207,6 @@ def imported(looks: list[Any]) -> Listing:
         "outcome": Column("outcome", 3),
     }
     return Listing(rows, columns, "Rows set aside, with their reasons: shardwise prices quarantine.")
-
-
-def plot_periods(frame: pd.DataFrame, out: Path) -> None:
-    """Draw the price of each offer over time, as steps that break off where it was gone.
-
-    Raises:
-        QuestionError: matplotlib is not installed, there is nothing to draw, or the file cannot be written.
-    """
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise QuestionError("--plot needs matplotlib: pip install 'shardwise[plot]'") from None
-    if frame.empty:
-        raise QuestionError("--plot: no price fits, so there is nothing to draw")
-    axes = (figure := Figure(figsize=(11, 5), dpi=110, layout="constrained")).subplots()
-    key = ["provider", "instance_type", "region", "term", "source"]
-    groups = list(frame.groupby(key, sort=False))
-    for number, (names, periods_) in enumerate(groups):
-        times: list[Any] = []
-        prices: list[float] = []
-        for row in _rows(periods_):
-            price = row["price_usd_per_gpu_hour"]
-            stop = row["until"] or row["last_seen"]
-            times += [row["first_seen"], stop, stop]
-            prices += [price, price, float("nan") if row["gone"] else price]
-        label = " ".join(str(name) for name in names if name != "global") if number < 15 else None
-        axes.plot(times, prices, label=label, linewidth=1.2, marker=".", markersize=4)
-    axes.set(ylabel="USD per GPU-hour", ylim=(0, None))
-    axes.grid(alpha=0.3)
-    more = f"and {len(groups) - 15} more" if len(groups) > 15 else None
-    axes.legend(fontsize="x-small", title=more)
-    figure.autofmt_xdate()
-    try:
-        figure.savefig(out)
-    except (OSError, ValueError) as error:
-        raise QuestionError(f"--plot {out}: cannot be written: {error}") from None
 
 
 def _fitting(frame: pd.DataFrame, wanted: dict[str, str | None]) -> pd.DataFrame:

@@ -1,17 +1,12 @@
-"""The summary of a speed validation as tables, and as a plot."""
+"""The summary of a speed validation as tables."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pandas as pd
 from rich.console import Console
 
-from optimizer.errors import QuestionError
 from optimizer.report.text import calibration_words, heading, make_console, make_table
 from optimizer.validate.speed import Errors, SpeedValidation
 from optimizer.validate.speed_decisions import Decisions
-from optimizer.validate.speed_predict import QUANTITIES
 
 LABELS = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "output_tok_s_total": "output tokens/s"}
 
@@ -64,35 +59,3 @@ def _print(out: Console, groups: list[tuple[str, tuple[Errors, ...]]]) -> None:
                 f"{one.covered:.0%}",
             )
     out.print(table)
-
-
-def plot_speed(result: pd.DataFrame, out: Path) -> None:
-    """Draw predicted against measured TTFT, TPOT and throughput, a point a run, by scenario.
-
-    Raises:
-        QuestionError: matplotlib is not installed, or the file cannot be written.
-    """
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise QuestionError("--plot needs matplotlib: pip install 'shardwise[plot]'") from None
-    figure = Figure(figsize=(13, 4.6), dpi=110, layout="constrained")
-    points = result[result["not_judged"] == ""]
-    for axes, name in zip(figure.subplots(1, len(QUANTITIES)), QUANTITIES, strict=True):
-        measured = pd.to_numeric(points[name], errors="coerce") if name in points else pd.Series(dtype=float)
-        known = points[measured > 0]
-        for scenario, part in known.groupby("scenario"):
-            label = f"{scenario} ({len(part):,})"
-            axes.plot(measured[part.index], part[f"predicted_{name}"], ".", markersize=4, alpha=0.4, label=label)
-        unit = "" if name.startswith("output") else ", ms"
-        axes.set(xscale="log", yscale="log", xlabel=f"measured {LABELS[name]}{unit}", ylabel=f"predicted{unit}")
-        axes.set_aspect("equal", adjustable="datalim")
-        axes.axline((1, 1), (10, 10), color="black", linewidth=0.8)
-        for off in (0.8, 1.25):
-            axes.axline((1, off), (10, 10 * off), color="grey", linewidth=0.6, linestyle="--")
-        if not known.empty:
-            axes.legend(fontsize="small", title="dashed: 0.8 and 1.25 times")
-    try:
-        figure.savefig(out)
-    except (OSError, ValueError) as error:
-        raise QuestionError(f"{out}: cannot be written ({error})") from None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from optimizer.display import flat
 from optimizer.plan import AnswerPart, Layout
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Maximized = Literal["traffic", "context", "latency", "precision"]
 MAXIMIZED: tuple[Maximized, ...] = ("traffic", "context", "latency", "precision")
@@ -97,3 +101,12 @@ class BudgetReport(AnswerPart):
     confidence: float | None
     least_usd_per_hour: float | None
     budgets: tuple[BudgetAnswer, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each budget and thing that it buys the most of."""
+        import pandas as pd  # noqa: PLC0415  answers are read without tables
+
+        rows = [
+            {"budget_usd_per_hour": answer.usd_per_hour} | flat(one) for answer in self.budgets for one in answer.bought
+        ]
+        return pd.DataFrame(rows).drop(columns="binds", errors="ignore")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catalogs.models import load_model
+from catalogs.models import ModelSpec, load_model
 from catalogs.offers import OfferTable, load_offers
 from optimizer.answer import answers
 from optimizer.calibration_used import calibration_used
@@ -41,14 +41,45 @@ def explain_plan(path: Path, layout: str | None = None, *, catalog: OfferTable |
         QuestionError: the file is no plan, or the layout's words mean nothing.
         CatalogError: the plan's model is not there, or no prices of its day are.
     """
-    plan = read_plan(path)
-    scenario = build_scenario(plan.scenario, f"{path}: scenario")
-    model, today = load_model(scenario.model), _day_of(plan)
-    listed = catalog or load_offers(plan.prices.as_of, scenario.prices.offers_files, today=today)
+    return explain_answer(read_plan(path), layout, where=str(path), catalog=catalog)
+
+
+def explain_answer(
+    plan: Plan, layout: str | None = None, *, where: str = "plan", catalog: OfferTable | None = None
+) -> Explained:
+    """Explain a plan that is at hand; arguments and errors as of `explain_plan`, `where` names it in messages."""
+    scenario = build_scenario(plan.scenario, f"{where}: scenario")
+    listed = catalog or load_offers(plan.prices.as_of, scenario.prices.offers_files, today=day_of(plan))
+    return explained(plan, scenario, layout, model=load_model(scenario.model), catalog=listed, where=where)
+
+
+def explained(
+    plan: Plan,
+    scenario: Scenario,
+    layout: str | None = None,
+    *,
+    model: ModelSpec,
+    catalog: OfferTable,
+    where: str = "the plan",
+) -> Explained:
+    """Explain a plan.
+
+    Args:
+        plan: an answer of `solve`.
+        scenario: its question.
+        layout: a layout in the user's words (see optimizer.whatif.asked) to say why the plan is not.
+        model: the question's.
+        catalog: offers at list prices of the plan's day.
+        where: what messages call the plan.
+
+    Raises:
+        QuestionError: the layout's words mean nothing, or the question cannot be answered.
+    """
+    today, listed = day_of(plan), catalog
     problem = pose(scenario, model=model, catalog=listed, today=today)
     chosen = chosen_of(problem, today)
     about: dict[str, Any] = {
-        "plan": str(path),
+        "plan": where,
         "summary": plan.summary,
         "status": plan.status,
         "usd_per_hour": None if plan.cost is None else plan.cost.usd_per_hour,
@@ -65,7 +96,7 @@ def explain_plan(path: Path, layout: str | None = None, *, catalog: OfferTable |
     if chosen is None:
         if asked is not None:
             raise QuestionError(
-                f"{path}: nothing is feasible for its question, so there is no plan to compare {layout!r} with; "
+                f"{where}: nothing is feasible for its question, so there is no plan to compare {layout!r} with; "
                 "`shardwise explain` without --why-not says what it would take"
             )
         return Explained(**about)
@@ -87,7 +118,7 @@ def explain_plan(path: Path, layout: str | None = None, *, catalog: OfferTable |
     )
 
 
-def _day_of(plan: Plan) -> date:
+def day_of(plan: Plan) -> date:
     """Return the day on which a plan was made, which ages of prices count to."""
     if plan.prices.seen_on is None:
         return plan.prices.as_of

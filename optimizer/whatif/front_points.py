@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from optimizer.display import flat
 from optimizer.plan import AnswerPart, Layout
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Objective = Literal["cost", "tpot", "ttft", "e2e", "throughput"]
 
@@ -70,3 +74,9 @@ class Front(AnswerPart):
     points: tuple[FrontPoint, ...]
     knee: int | None
     warnings: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the front as a table, a row a point, with the columns of their layouts."""
+        import pandas as pd  # noqa: PLC0415  answers are read without tables
+
+        return pd.DataFrame([flat(point) for point in self.points])

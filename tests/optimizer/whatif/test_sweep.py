@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ import yaml
 from catalogs.models import load_model
 from catalogs.offers import load_offers
 from optimizer.errors import AuditError, QuestionError
-from optimizer.report.sweep_plot import check_plot, plot_sweep
+from optimizer.report.plots.figure import check_plot, save
+from optimizer.report.plots.sweep import check_grid, sweep_picture
 from optimizer.scenario import Scenario, load_scenario
 from optimizer.solve import solve
 from optimizer.whatif.api_prices import api_price
@@ -268,8 +269,8 @@ def test_the_command_prints_a_table_or_json_and_writes_the_file(tmp_path: Path) 
 def test_plots_are_drawn_of_one_and_of_two_fields(asked: Scenario, tmp_path: Path) -> None:
     for vary in ([RATES], ["limits.weights=bf16,fp8", RATES], [RATES, "targets.tpot_ms=0.1:20:n5"]):
         picture = tmp_path / f"{len(vary)}.png"
-        check_plot(read_grid(vary), picture)
-        plot_sweep(swept(asked, tmp_path, *vary), picture)
+        check_grid(read_grid(vary))
+        save(sweep_picture(swept(asked, tmp_path, *vary)), picture)
         assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -283,8 +284,9 @@ def test_plots_are_drawn_of_one_and_of_two_fields(asked: Scenario, tmp_path: Pat
 )
 def test_plots_that_cannot_be_drawn_are_refused_first(vary: list[str], name: str, said: str) -> None:
     grid: Grid = read_grid(vary)
+    check = partial(check_plot, Path(name)) if name.endswith(".gif") else partial(check_grid, grid)
     with pytest.raises(QuestionError, match=said):
-        check_plot(grid, Path(name))
+        check()
 
 
 def test_marks_of_equal_inputs_are_equal_in_every_process() -> None:
@@ -312,7 +314,7 @@ def _parquet(folder: Path) -> None:
     ("package", "use", "extra"),
     [
         ("pyarrow", _parquet, "parquet"),
-        ("matplotlib", lambda folder: check_plot(read_grid([RATES]), folder / "a.png"), "plot"),
+        ("matplotlib", lambda folder: check_plot(folder / "a.png"), "plot"),
         ("distributed", lambda _: choose_engine(None, "tcp://127.0.0.1:8786"), "dask"),
         ("genai_prices.data", lambda _: api_price("deepseek/deepseek-chat", 10, 10, day=TODAY), "api-prices"),
     ],

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from optimizer.errors import QuestionError
+from optimizer.report.plots.figure import BAD, LINE, MARKERS, MUTED, Numbers, Picture, colour_of, logarithmic
 from optimizer.report.sweep import SOLVED, layout_of, layout_words, shown
 from optimizer.whatif.chunks import Row
 from optimizer.whatif.points import Grid
 from optimizer.whatif.price_factors import PREFIX
 from optimizer.whatif.sweep import Sweep
 
-PLOT_EXTRA = 'pip install "shardwise[plot]"'
-ENDINGS = (".png", ".svg", ".pdf")
 MOST_NAMED = 12  # entries of a legend
 MOST_MARKED = 40  # points of a line that each get a marker
-WIDE = 20  # from this ratio of largest to smallest on, an axis is logarithmic
-MARKERS = "osD^vP*X<>hd"
 UNITS = {
     "workload.request_rate": "requests/s",
     "workload.concurrency": "requests in flight",
@@ -28,47 +24,47 @@ UNITS = {
 }
 
 
-def check_plot(grid: Grid, path: Path) -> None:
-    """Refuse, before anything is solved, a plot that could not be drawn.
+def check_grid(grid: Grid) -> None:
+    """Refuse, before anything is solved, a grid that could not be drawn.
 
     Raises:
-        QuestionError: another ending, more than two fields, none of numbers, or matplotlib is missing.
+        QuestionError: more than two fields are varied, or none of numbers.
     """
-    if path.suffix.lower() not in ENDINGS:
-        raise QuestionError(f"--plot {path}: expected a file that ends in {', '.join(ENDINGS)}")
     if len(grid.axes) > 2:
         raise QuestionError(f"--plot draws one or two varied fields; {len(grid.axes)} are varied")
     if not any(axis.is_numeric for axis in grid.axes):
         raise QuestionError(f"--plot needs a varied field of numbers; {' and '.join(grid.names)} have none")
-    try:
-        import matplotlib  # noqa: F401, PLC0415  an extra
-    except ModuleNotFoundError:
-        raise QuestionError(f"--plot needs matplotlib: {PLOT_EXTRA}") from None
 
 
-def plot_sweep(found: Sweep, path: Path) -> None:
-    """Draw a sweep of one or two fields.
-
-    Raises:
-        QuestionError: the file cannot be written.
-    """
-    from matplotlib.figure import Figure  # noqa: PLC0415  an extra
-
+def sweep_picture(found: Sweep) -> Picture:
+    """Return a sweep of one or two fields."""
     across, *others = sorted(found.varied, key=lambda varied: not _numeric(varied.values))
-    figure = Figure(figsize=(9.6, 5.6), dpi=120, layout="constrained")
-    axes = figure.subplots()
     rows = sorted(found.table(), key=lambda row: row[across.field])
-    if others:
-        _draw_lines(axes, rows, across.field, others[0].field, others[0].values)
-    else:
-        _draw_stretches(axes, rows, across.field)
-    _draw_unsolved(axes, rows, across.field, bool(others))
-    _finish(axes, found, across.field, rows, bool(others))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise QuestionError(f"--plot {path}: cannot be written ({error})") from None
+
+    def paint(figure: Any) -> None:
+        axes = figure.subplots()
+        if others:
+            _draw_lines(axes, rows, across.field, others[0].field, others[0].values)
+        else:
+            _draw_stretches(axes, rows, across.field)
+        _draw_unsolved(axes, rows, across.field, bool(others))
+        _finish(axes, found, across.field, rows, bool(others))
+
+    fields = " and ".join(varied.field for varied in found.varied)
+    return Picture(f"{_model_words(found)}: cheapest layout by {fields}", (9.6, 5.8), paint, [_numbers(found, rows)])
+
+
+def _numbers(found: Sweep, rows: list[Row]) -> Numbers:
+    fields = [varied.field for varied in found.varied]
+    said = [
+        [
+            *(shown(row[field]) for field in fields),
+            f"{row['usd_per_hour']:,.2f}" if row["status"] in SOLVED else str(row["status"]),
+            layout_words(row) if row["status"] in SOLVED else "",
+        ]
+        for row in rows
+    ]
+    return Numbers((*(_label(field) for field in fields), "USD per hour", "layout"), said)
 
 
 def _draw_stretches(axes: Any, rows: list[Row], field: str) -> None:
@@ -76,15 +72,16 @@ def _draw_stretches(axes: Any, rows: list[Row], field: str) -> None:
     solved = [row for row in rows if row["status"] in SOLVED]
     for _, same in itertools.groupby(rows, lambda row: row["status"] in SOLVED):
         part = [row for row in same if row["status"] in SOLVED]
-        axes.plot(*_points(part, field), color="0.75", linewidth=1.0, zorder=1)
+        axes.plot(*_points(part, field), color=LINE, linewidth=1.0, zorder=1)
     for place, layout in enumerate(dict.fromkeys(layout_of(row) for row in solved)):
         first = next(row for row in solved if layout_of(row) == layout)
         label = layout_words(first) if place < MOST_NAMED else None
-        colour = f"C{place % 10}" if place < MOST_NAMED else "0.4"
+        colour = colour_of(place) if place < MOST_NAMED else MUTED
+        shape = MARKERS[place % len(MARKERS)]
         for at, same in itertools.groupby(rows, layout_of):
             if at == layout:
                 part = list(same)
-                marker = "o" if len(rows) <= MOST_MARKED or len(part) == 1 else None
+                marker = shape if len(rows) <= MOST_MARKED or len(part) == 1 else None
                 axes.plot(
                     *_points(part, field),
                     color=colour, marker=marker, markersize=5, linewidth=2.4, label=label, zorder=2,
@@ -100,7 +97,7 @@ def _draw_lines(axes: Any, rows: list[Row], field: str, other: str, values: Sequ
     ordered = _numeric(values) and len(values) > 3
     for place, value in enumerate(values):
         part = [row for row in rows if row[other] == value]
-        colour = colormaps["viridis"](0.92 * place / (len(values) - 1)) if ordered else f"C{place % 10}"
+        colour = colormaps["viridis"](0.88 * place / (len(values) - 1)) if ordered else colour_of(place)
         label: str | None = shown(value) if place < MOST_NAMED else None
         for solved, same in itertools.groupby(part, lambda row: row["status"] in SOLVED):
             if solved:
@@ -113,7 +110,7 @@ def _draw_lines(axes: Any, rows: list[Row], field: str, other: str, values: Sequ
                     axes.plot(*_points([row], field), color=colour, marker=marker, markersize=6)
     if all(sum(row[other] == value for row in rows) <= MOST_MARKED for value in values[:1]):
         for place, gpu in enumerate(gpus[:MOST_NAMED]):
-            axes.plot([], [], color="0.35", linestyle="", marker=MARKERS[place % len(MARKERS)], label=gpu)
+            axes.plot([], [], color=MUTED, linestyle="", marker=MARKERS[place % len(MARKERS)], label=gpu)
 
 
 def _draw_unsolved(axes: Any, rows: list[Row], field: str, several: bool) -> None:
@@ -125,7 +122,7 @@ def _draw_unsolved(axes: Any, rows: list[Row], field: str, several: bool) -> Non
             values,
             [0.02] * len(values),
             "x",
-            color="crimson",
+            color=BAD,
             transform=foot,
             label="no layout (of some)" if several else "no layout",
             clip_on=False,
@@ -137,30 +134,14 @@ def _finish(axes: Any, found: Sweep, field: str, rows: list[Row], two: bool) -> 
     values = [row[field] for row in rows]
     axes.set_xlabel(_label(field))
     axes.set_ylabel("cost of the cheapest layout, USD/hour")
-    if min(values) > 0 and max(values) / min(values) >= WIDE:
-        _logarithmic(axes, "x")
-    if costs and max(costs) / min(costs) >= WIDE:
-        _logarithmic(axes, "y")
-    else:
+    logarithmic(axes, "x", values)
+    if not logarithmic(axes, "y", costs):
         axes.set_ylim(bottom=0)
-    axes.grid(visible=True, which="major", color="0.9")
-    axes.spines[["top", "right"]].set_visible(False)
-    fields = " and ".join(varied.field for varied in found.varied)
-    axes.set_title(f"{_model_words(found)}: cheapest layout by {fields}", loc="left", fontsize="medium", wrap=True)
+    axes.grid(visible=True, which="major")
     other = next((varied.field for varied in found.varied if varied.field != field), "")
     title = f"lines: {_label(other)}; markers: GPU" if two else "layout"
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3 if two else 2}
-    axes.legend(title=title, fontsize="small", frameon=False, **place)
-
-
-def _logarithmic(axes: Any, which: str) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415  an extra
-
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axes.legend(title=title, **place)
 
 
 def _model_words(found: Sweep) -> str:

@@ -2,67 +2,69 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from optimizer.errors import QuestionError
+from optimizer.report.plots.figure import INK, LINE, MARKERS, Numbers, Picture, colour_of
+from optimizer.report.text import count
 from optimizer.whatif.front_points import COLUMNS, LATENCY, Front, FrontPoint, Objective
 
 NAMES = {"tpot": "time per output token", "ttft": "time to first token", "e2e": "end to end"}
-MARKERS = "osD^vP*Xph<>"
 MOST_LABELS = 9  # layouts named in a panel
-GOLDEN = "#c98a00"
 
 
-def plot_front(front: Front, out: Path) -> None:
-    """Draw a front: cost along, a panel a latency, and the most traffic as the size where it was asked for.
+def front_picture(front: Front) -> Picture | None:
+    """Return a front: cost along, a panel a latency, the most traffic as the size where it was asked for.
 
-    Raises:
-        QuestionError: matplotlib is not installed, there is nothing to draw, or the file cannot be written.
+    None where no layout keeps every rule.
     """
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise QuestionError('--plot needs matplotlib: pip install "shardwise[plot]"') from None
     if not front.points:
-        raise QuestionError(f"{out}: nothing to draw, for no layout keeps every rule")
+        return None
     panels = [name for name in LATENCY if name in front.objectives] or ["tpot"]
-    figure = Figure(figsize=(1.2 + 5.6 * len(panels), 5.4), dpi=130, layout="constrained")
-    colours = _colours(front)
-    for axes, name in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        _draw(axes, front, name, colours)
+    looks = _looks(front)
+
+    def paint(figure: Any) -> None:
+        for axes, name in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            _draw(axes, front, name, looks)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5))
+
     level = "mean" if front.at == "mean" else front.at
-    figure.suptitle(
-        f"{front.scenario['model']}: {len(front.points)} layouts that no other beats, of {front.compared:,} compared "
-        f"({level} latency{'; size: the most traffic carried' if 'throughput' in front.objectives else ''})",
-        fontsize=11,
+    sized = "; size: the most traffic carried" if "throughput" in front.objectives else ""
+    count = f"{len(front.points)} layout{'s' if len(front.points) > 1 else ''}"
+    title = (
+        f"{front.scenario['model']}: {count} that no other beats, of {front.compared:,} compared "
+        f"({level} latency{sized})"
     )
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), fontsize=9, frameon=False)
-    try:
-        figure.savefig(out)
-    except (OSError, ValueError) as error:
-        raise QuestionError(f"{out}: cannot be written ({error})") from None
+    return Picture(title, (1.2 + 5.6 * len(panels), 5.4), paint, [_numbers(front)])
 
 
-def _colours(front: Front) -> dict[str, tuple[Any, str]]:
+def _numbers(front: Front) -> Numbers:
+    headings = ("layout", "USD per hour", *(f"{NAMES[name]}, ms" for name in LATENCY), "most traffic")
+    rows = [
+        [
+            point.summary,
+            f"{point.usd_per_hour:,.2f}",
+            *(count(getattr(point, COLUMNS[name])) for name in LATENCY),
+            count(point.most_traffic),
+        ]
+        for point in front.points
+    ]
+    return Numbers(headings, rows)
+
+
+def _looks(front: Front) -> dict[str, tuple[str, str]]:
     """Return a colour and a marker a GPU type, cheapest first."""
-    from matplotlib import colormaps  # noqa: PLC0415
-
     names = list(dict.fromkeys(point.layout.gpu for point in front.points))
-    palette = colormaps["tab10" if len(names) <= 10 else "tab20"]
-    return {name: (palette(at % palette.N), MARKERS[at % len(MARKERS)]) for at, name in enumerate(names)}
+    return {name: (colour_of(at), MARKERS[at % len(MARKERS)]) for at, name in enumerate(names)}
 
 
-def _draw(axes: Any, front: Front, name: Objective, colours: dict[str, tuple[Any, str]]) -> None:
+def _draw(axes: Any, front: Front, name: Objective, looks: dict[str, tuple[str, str]]) -> None:
     column = COLUMNS[name]
     most = max(point.most_traffic for point in front.points)
     sized = "throughput" in front.objectives
     steps = lower_steps(front, column)
-    axes.step(
-        *zip(*steps, strict=True), where="post", color="0.75", linewidth=1.2, zorder=1, label="least for the money"
-    )
-    for gpu, (colour, marker) in colours.items():
+    axes.step(*zip(*steps, strict=True), where="post", color=LINE, linewidth=1.2, zorder=1, label="least for the money")
+    for gpu, (colour, marker) in looks.items():
         mine = [point for point in front.points if point.layout.gpu == gpu]
         axes.scatter(
             [point.usd_per_hour for point in mine],
@@ -78,14 +80,12 @@ def _draw(axes: Any, front: Front, name: Objective, colours: dict[str, tuple[Any
         )
     knee = front.points[front.knee or 0]
     axes.scatter(
-        [knee.usd_per_hour], [getattr(knee, column)], s=260, facecolors="none", edgecolors=GOLDEN, linewidths=2,
+        [knee.usd_per_hour], [getattr(knee, column)], s=260, facecolors="none", edgecolors=INK, linewidths=2,
         label="knee", zorder=4,
     )  # fmt: skip
     _scale(axes, front, column)
     axes.set(xlabel="USD per hour", ylabel=f"{NAMES[name]}, ms", title=NAMES[name].capitalize())
-    axes.grid(visible=True, which="major", color="0.92")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, which="major")
     _label(axes, steps, front, column)
 
 
@@ -123,7 +123,7 @@ def _label(axes: Any, steps: list[tuple[float, float]], front: Front, column: st
     by_place = {(point.usd_per_hour, getattr(point, column)): point for point in reversed(front.points)}
     for place in chosen:
         axes.annotate(
-            short(by_place[place]), place, xytext=(5, 5), textcoords="offset points", fontsize=7, color="0.25", zorder=5
+            short(by_place[place]), place, xytext=(5, 5), textcoords="offset points", fontsize=7, color=INK, zorder=5
         )
 
 
