@@ -56,6 +56,7 @@ from optimizer.commands import (
     breakeven,
     budget,
     explain,
+    import_,
     mcp,
     pareto,
     reoptimize,
@@ -65,6 +66,7 @@ from optimizer.commands import (
     solve_fleet,
     watch,
 )
+from optimizer.commands import export as export_
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
 from optimizer.commands.hub import with_models
@@ -96,6 +98,8 @@ breakeven.register(whatif_app)
 shock.register(whatif_app)
 reoptimize.register(app)
 watch.register(app)
+export_.register(app)
+import_.register(app)
 app.add_typer(prices_app, name="prices")
 
 

@@ -106,8 +106,8 @@ AskedQuestion = Annotated[
 ]
 
 
-# The two kinds of scenario by pydantic's names in the places of errors.
-TAGS: dict[Any, type[Part]] = {"layout": AskedScenario, "fleet": AskedFleet}
+# What pydantic calls the two kinds in the places of errors.
+SCENARIO_KINDS: dict[str, type[Part]] = {"layout": AskedScenario, "fleet": AskedFleet}
 
 
 def names_of(scenario: Scenario | FleetScenario) -> tuple[str, ...]:

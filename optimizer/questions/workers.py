@@ -214,7 +214,8 @@ class Workers:
         return answered.result
 
     def _begin(self, key: str, kind: str, question: Question) -> _Work:
-        if (waiting := self.waiting) >= self.settings.most_waiting:
+        if len(self._all) >= self.settings.processes + self.settings.most_waiting:
+            waiting = self.waiting
             raise Busy(waiting, max(1, round(waiting * self._seconds / self.settings.processes / 2)))
         progress = Progress()
         work = _Work(asyncio.create_task(self._do(question, progress)), progress)

@@ -121,7 +121,7 @@ def test_the_fields_of_a_scenario_that_name_files_are_refused_by_name(path: Any,
     ],
 )
 def test_a_sweep_varies_nothing_that_points_at_files(vary: str) -> None:
-    with pytest.raises(ValueError, match="vary|field"):
+    with pytest.raises(ValueError, match=r"vary|field"):
         answer_sweep(ask.SweepQuestion(scenario=AskedScenario(**SMALL), vary=(vary,)))
 
 
