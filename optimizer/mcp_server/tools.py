@@ -57,7 +57,8 @@ _LAYOUT = {
 _ANY = {"type": "object", "description": "A scenario as the tool solve takes it, of one layout or of a fleet."}
 _PLAN = {"type": "object", "description": "The structured answer of the tool solve, of one layout."}
 _ANY_PLAN = {"type": "object", "description": "The structured answer of the tool solve."}
-_SHORT = {"AskedScenario": _LAYOUT, "AskedFleet": _ANY, "Plan": _PLAN, "FleetPlan": _ANY_PLAN}
+# Where several are accepted, the first that is among them says so.
+_SHORT = {"AskedFleet": _ANY, "AskedScenario": _LAYOUT, "FleetPlan": _ANY_PLAN, "Plan": _PLAN}
 
 
 def tool_name(kind: Kind) -> str:
@@ -112,8 +113,8 @@ def output_schema(kind: Kind) -> dict[str, Any]:
 
 def _shortened(part: dict[str, Any]) -> dict[str, Any]:
     """Return a field with a short form of what would be long."""
-    named = [one.get("$ref", "").rpartition("/")[2] for one in (part, *part.get("anyOf", ()), *part.get("oneOf", ()))]
-    short = next((_SHORT[name] for name in reversed(named) if name in _SHORT), None)
+    named = _named_in(part)
+    short = next((shown for name, shown in _SHORT.items() if name in named), None)
     if short is None:
         return part
     said = part.get("description")
