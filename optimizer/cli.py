@@ -52,7 +52,19 @@ from optimizer.cli_options import (
     traffic,
 )
 from optimizer.commands import api as _api  # noqa: F401  registers itself
-from optimizer.commands import breakeven, budget, explain, pareto, reoptimize, schema, serve, shock, solve_fleet, watch
+from optimizer.commands import (
+    breakeven,
+    budget,
+    explain,
+    mcp,
+    pareto,
+    reoptimize,
+    schema,
+    serve,
+    shock,
+    solve_fleet,
+    watch,
+)
 from optimizer.commands import export as export_
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import EPILOG, EXIT_BAD_INPUT, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
@@ -606,6 +618,7 @@ def validate_decisions(
 explain.register(app)
 schema.register(app)
 serve.register(app)
+mcp.register(app)
 
 
 def main() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 from catalogs.models import ModelSpec
-from optimizer.plan import AnswerPart
+from optimizer.plan import AnswerPart, Plan
 from optimizer.questions import requests as ask
-from optimizer.questions.asked import TAGS, AskedFleet, AskedScenario, names_of
+from optimizer.questions.asked import AskedFleet, AskedScenario, names_of
 from optimizer.questions.facts import models_of, offers_on
 from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import FieldProblem, Refusal, invalid, is_ours
@@ -75,28 +76,37 @@ def _replica(question: ask.ReplicaQuestion) -> Any:
 
 
 def explain(question: ask.ExplainQuestion) -> AnswerPart:
-    """Explain a plan."""
-    from pydantic import ValidationError  # noqa: PLC0415
-
+    """Explain a plan, or the answer to a scenario."""
+    from optimizer.solve import solve as solve_layout  # noqa: PLC0415
     from optimizer.whatif.explained import day_of, explained  # noqa: PLC0415
 
-    try:
-        scenario = AskedScenario.model_validate(question.plan.scenario)
-    except ValidationError as error:
-        found = invalid(error, AskedScenario, TAGS)
-        inside = [FieldProblem(f"plan.scenario.{one.field}", one.detail) for one in found.problems]
-        raise Refusal(inside) from None
+    if question.plan is None:
+        given = _given(question)
+        scenario: AskedScenario = question.scenario  # type: ignore[assignment]  # one of both is there
+        plan = solve_layout(scenario, **given)
+        return explained(plan, scenario, question.why_not, model=given["model"], catalog=given["catalog"])
+    plan = question.plan
+    scenario = _scenario_of(plan)
     model = models_of([scenario.model], question.models, "plan.scenario.model")[scenario.model]
     try:
-        day = day_of(question.plan)
-        offers = offers_on(question.plan.prices.as_of, day)
-        return explained(question.plan, scenario, question.why_not, model=model, catalog=offers)
-    except (ArithmeticError, KeyError, TypeError, IndexError):
-        raise Refusal([FieldProblem("plan", _DISTORTED)]) from None
-    except ValueError as error:
-        if is_ours(error):
+        offers = offers_on(plan.prices.as_of, day_of(plan))
+        return explained(plan, scenario, question.why_not, model=model, catalog=offers)
+    except Exception as error:
+        # A plan that was changed by hand divides by zero somewhere; all else that is wrong is said as such.
+        if is_ours(error) or not isinstance(error, (ArithmeticError, LookupError, TypeError, ValueError)):
             raise
         raise Refusal([FieldProblem("plan", _DISTORTED)]) from None
+
+
+def _scenario_of(plan: Plan) -> AskedScenario:
+    """Return the question of a plan, which may name no file either."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    try:
+        return AskedScenario.model_validate(plan.scenario)
+    except ValidationError as error:
+        found = invalid(error, AskedScenario)
+        raise Refusal([replace(one, field=f"plan.scenario.{one.field}") for one in found.problems]) from None
 
 
 def pareto(question: ask.ParetoQuestion) -> AnswerPart:

@@ -14,10 +14,10 @@ from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag
 from pydantic.json_schema import SkipJsonSchema
 
 from catalogs.pulled_models import is_hub_id
+from optimizer.fields import Part
 from optimizer.fleet.question import FleetScenario, Histogram, ModelTraffic, RequestLog
 from optimizer.scenario import Prices, Scenario, SpeedSource, is_fleet
 
-TAGS = ("layout", "fleet")  # of the two kinds of scenario, in pydantic's locations
 MOST_CONFIGS = 20
 MODEL_FORM = "org/name"
 
@@ -104,6 +104,10 @@ def _kind(value: Any) -> str:
 AskedQuestion = Annotated[
     Annotated[AskedScenario, Tag("layout")] | Annotated[AskedFleet, Tag("fleet")], Discriminator(_kind)
 ]
+
+
+# The two kinds of scenario by pydantic's names in the places of errors.
+TAGS: dict[Any, type[Part]] = {"layout": AskedScenario, "fleet": AskedFleet}
 
 
 def names_of(scenario: Scenario | FleetScenario) -> tuple[str, ...]:

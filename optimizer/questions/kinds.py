@@ -16,7 +16,6 @@ from optimizer.plan import AnswerPart, Plan
 from optimizer.predict import Speed
 from optimizer.questions import answers
 from optimizer.questions import requests as ask
-from optimizer.questions.asked import TAGS
 from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import invalid, is_ours, refusal
 from optimizer.whatif.api import ApiComparison
@@ -103,7 +102,7 @@ def build_question(question: type[Asked], fields: Mapping[str, Any]) -> Asked:
     try:
         return question.model_validate(fields)
     except ValidationError as error:
-        raise invalid(error, question, TAGS) from None
+        raise invalid(error, question) from None
 
 
 def answer(question: ask.Question) -> AnswerPart:

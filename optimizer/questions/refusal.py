@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from catalogs.errors import CatalogError, DataFileError, UnknownNameError
 from optimizer.errors import QuestionError, ScenarioError
 from optimizer.fields import problem
+from optimizer.questions.asked import TAGS
 
 # Words of the command line in messages that it shares with requests: --max-price-age is max_price_age here.
 _FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 _FIELD = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 MOST_PROBLEMS = 50
+SCENARIO = "scenario"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +65,28 @@ def refusal(error: Exception, part: str = "") -> Refusal:
     return Refusal([FieldProblem(field.removeprefix("."), _plain(str(error)))])
 
 
-def invalid(error: ValidationError, root: type[BaseModel], tags: Sequence[str] = ()) -> Refusal:
+def invalid(error: ValidationError, root: type[BaseModel]) -> Refusal:
     """Return what pydantic found wrong with a request as a refusal.
 
     Args:
         error: what it raised.
         root: the model that was validated.
-        tags: names in locations that stand for no field.
     """
-    return invalid_items(error.errors(include_url=False), root, tags)
+    return invalid_items(error.errors(include_url=False), root)
 
 
-def invalid_items(items: Sequence[object], root: type[BaseModel], tags: Sequence[str] = ()) -> Refusal:
+def invalid_items(items: Sequence[Any], root: type[BaseModel]) -> Refusal:
     """Return entries of ValidationError.errors() as a refusal (see `invalid`)."""
-    found = []
-    for item in items[:MOST_PROBLEMS]:
-        entry = dict(item)  # type: ignore[call-overload]
-        entry["loc"] = tuple(step for step in entry["loc"] if step not in tags)
-        found.append(_read(problem(entry, root), ""))
-    return Refusal(found)
+    return Refusal([_problem(item, root) for item in items[:MOST_PROBLEMS]])
+
+
+def _problem(item: Any, root: type[BaseModel]) -> FieldProblem:
+    """Return one entry; pydantic's name of the kind of scenario, which is no field, is left out of its place."""
+    place = tuple(item["loc"])
+    kind = place[1] if len(place) > 1 and place[0] == SCENARIO else None
+    if kind not in TAGS:
+        return _read(problem(item, root), "")
+    return _read(problem({**item, "loc": place[2:]}, TAGS[kind]), SCENARIO)
 
 
 def is_ours(error: Exception) -> bool:
@@ -89,9 +95,9 @@ def is_ours(error: Exception) -> bool:
 
 
 def _read(text: str, part: str) -> FieldProblem:
-    place, colon, said = text.partition(": ")
+    place, colon, said = text.removeprefix("the whole: ").partition(": ")
     if not colon or _FIELD.fullmatch(place) is None:
-        return FieldProblem(part, text)
+        return FieldProblem(part, text.removeprefix("the whole: "))
     return FieldProblem(f"{part}.{place}" if part else place, said)
 
 

@@ -122,12 +122,21 @@ class PredictQuestion(ReplicaQuestion):
 class ExplainQuestion(OfModels):
     """What binds in a plan and where its money goes, or why it is not another layout."""
 
-    plan: Plan = Field(description="A plan of one layout, as `solve` answered it.")
+    model_config = _shown({"scenario": CHAT, "why_not": "4x A100-SXM-80GB tp=4"})
+
+    scenario: AskedScenario | None = Field(default=None, description="A question, which is solved first.")
+    plan: Plan | None = Field(default=None, description="Instead: a plan of one layout, as `solve` answered it.")
     why_not: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         default=None,
         description='A layout in words that the plan is not, as in "4x A100-SXM-80GB tp=4".',
         examples=["4x A100-SXM-80GB tp=4"],
     )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> ExplainQuestion:
+        if (self.scenario is None) == (self.plan is None):
+            raise ValueError("give either a scenario or a plan")
+        return self
 
 
 class ParetoQuestion(OfModels):

@@ -93,7 +93,7 @@ class Progress:
     began: float | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class _Work:
     """A question that is being answered, for one or more who wait."""
 
@@ -107,7 +107,6 @@ class Workers:
 
     Attributes:
         settings: how it works.
-        waiting, running: questions in either state.
         ready: a process has answered its first question, so that the next answer comes fast.
     """
 
@@ -122,16 +121,26 @@ class Workers:
                 "failed"), and the seconds in a process.
         """
         self.settings = settings or WorkerSettings()
-        self.waiting = self.running = 0
         self.ready = False
         self._counted = counted or (lambda kind, outcome, seconds: None)
-        self._work: dict[str, _Work] = {}
+        self._work: dict[str, _Work] = {}  # that may be shared
+        self._all: set[_Work] = set()
         self._kept: OrderedDict[str, AnswerPart] = OrderedDict()
         self._slots = asyncio.Semaphore(self.settings.processes)
         self._pool: Any = None  # a ProcessPool, whose methods are not typed
         self._warming: asyncio.Task[None] | None = None
         self._stopped = False
         self._seconds = 0.5  # a question's time in a process, averaged over the last
+
+    @property
+    def waiting(self) -> int:
+        """Questions that wait for a free process."""
+        return sum(work.progress.phase == "queued" for work in self._all)
+
+    @property
+    def running(self) -> int:
+        """Questions that a process is at."""
+        return len(self._all) - self.waiting
 
     def start(self) -> None:
         """Start the processes; returns at once, and `ready` is set when the first of them is.
@@ -205,42 +214,38 @@ class Workers:
         return answered.result
 
     def _begin(self, key: str, kind: str, question: Question) -> _Work:
-        if self.waiting >= self.settings.most_waiting:
-            seconds = self.waiting * self._seconds / self.settings.processes
-            raise Busy(self.waiting, max(1, round(seconds / 2)))
+        if (waiting := self.waiting) >= self.settings.most_waiting:
+            raise Busy(waiting, max(1, round(waiting * self._seconds / self.settings.processes / 2)))
         progress = Progress()
-        work = _Work(asyncio.create_task(self._do(key, kind, question, progress)), progress)
+        work = _Work(asyncio.create_task(self._do(question, progress)), progress)
         self._work[key] = work
+        self._all.add(work)
+        work.task.add_done_callback(lambda task: self._ended(key, kind, work, task))
         return work
 
-    async def _do(self, key: str, kind: str, question: Question, progress: Progress) -> Answered:
-        """Wait for a free process, answer, keep what came."""
-        began, outcome = None, "cancelled"
-        try:
-            self.waiting += 1
-            try:
-                await self._slots.acquire()
-            finally:
-                self.waiting -= 1
-            try:
-                self.running += 1
-                began = progress.began = time.monotonic()
-                progress.phase = "running"
-                answered = await self._answered(question)
-            finally:
-                self.running -= 1
-                self._slots.release()
-            outcome = "failed" if answered.fault else "refused" if answered.refused is not None else "answered"
-            if answered.result is not None:
-                self._keep(key, answered.result)
-            return answered
-        finally:
-            progress.phase = "done"
-            self._work.pop(key, None)
-            seconds = 0.0 if began is None else time.monotonic() - began
-            if began is not None:
-                self._seconds += 0.1 * (seconds - self._seconds)
-            self._counted(kind, outcome, seconds)
+    async def _do(self, question: Question, progress: Progress) -> Answered:
+        """Wait for a free process, and answer."""
+        async with self._slots:
+            progress.began, progress.phase = time.monotonic(), "running"
+            return await self._answered(question)
+
+    def _ended(self, key: str, kind: str, work: _Work, task: asyncio.Task[Answered]) -> None:
+        """Keep what came of a question, and count it."""
+        began, work.progress.phase = work.progress.began, "done"
+        self._all.discard(work)
+        if self._work.get(key) is work:
+            del self._work[key]
+        seconds = 0.0 if began is None else time.monotonic() - began
+        if began is not None:
+            self._seconds += 0.1 * (seconds - self._seconds)
+        if task.cancelled():
+            self._counted(kind, "cancelled", seconds)
+            return
+        answered = task.result()
+        if answered.result is not None:
+            self._keep(key, answered.result)
+        outcome = "failed" if answered.fault else "refused" if answered.refused is not None else "answered"
+        self._counted(kind, outcome, seconds)
 
     async def _answered(self, question: Question) -> Answered:
         from pebble import ProcessExpired  # noqa: PLC0415
@@ -297,14 +302,15 @@ class Workers:
     async def stop(self, grace_s: float = 5.0) -> None:
         """Let what runs end for so long, then end the processes; questions that wait are told that it stops."""
         self._stopped = True
-        for work in list(self._work.values()):
+        for work in list(self._all):
             if work.progress.phase == "queued":
                 work.task.cancel()
-        running = [work.task for work in self._work.values()]
-        if running:
-            await asyncio.wait(running, timeout=grace_s)
-        for work in list(self._work.values()):
-            work.task.cancel()
+        if self._all:
+            await asyncio.wait([work.task for work in self._all], timeout=grace_s)
+        if left := [work.task for work in self._all]:
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left)
         if self._warming is not None:
             self._warming.cancel()
         pool, self._pool = self._pool, None

@@ -55,17 +55,19 @@ class _Job:
     kind: str
     asked_at: datetime
     asked: float
-    task: asyncio.Task[AnswerPart] | None = None
+    task: asyncio.Task[None] | None = None
     progress: Progress = field(default_factory=Progress)
     ended: float | None = None
+    result: AnswerPart | None = None
+    problem: Problem | None = None
 
     @property
     def state(self) -> State:
-        if self.task is None or not self.task.done():
+        if self.ended is None:
             return "running" if self.progress.phase == "running" else "queued"
-        if self.task.cancelled():
-            return "cancelled"
-        return "done" if self.task.exception() is None else "failed"
+        if self.result is not None:
+            return "done"
+        return "failed" if self.problem is not None else "cancelled"
 
 
 class Jobs:
@@ -90,12 +92,16 @@ class Jobs:
         self._jobs[job.name] = job
         return self._said(job)
 
-    async def _answer(self, job: _Job, question: Question) -> AnswerPart:
+    async def _answer(self, job: _Job, question: Question) -> None:
         def watch(progress: Progress) -> None:
             job.progress = progress
 
         try:
-            return await self._workers.run(question, time_limit_s=self._settings.job_time_limit_s, watch=watch)
+            job.result = await self._workers.run(question, time_limit_s=self._settings.job_time_limit_s, watch=watch)
+        except Refusal as error:
+            job.problem = refused(error)
+        except NoAnswer as error:
+            job.problem = unanswered(error)
         finally:
             job.ended = time.monotonic()
 
@@ -113,6 +119,7 @@ class Jobs:
         if job.task is not None and not job.task.done():
             job.task.cancel()
             await asyncio.wait([job.task])
+            job.ended = job.ended or time.monotonic()  # one that had not begun was never told
         return self._said(job)
 
     def list(self) -> tuple[JobState, ...]:
@@ -146,7 +153,6 @@ class Jobs:
     def _said(self, job: _Job) -> JobState:
         now = job.ended or time.monotonic()
         began = job.progress.began
-        result, problem = _outcome(job)
         return JobState(
             id=job.name,
             kind=job.kind,
@@ -154,17 +160,6 @@ class Jobs:
             asked_at=job.asked_at,
             waited_s=round((began or now) - job.asked, 3) if (began or now) > job.asked else 0.0,
             running_s=round(max(now - began, 0.0), 3) if began is not None else 0.0,
-            result=result,
-            problem=problem,
+            result=None if job.result is None else job.result.model_dump(mode="json"),
+            problem=job.problem,
         )
-
-
-def _outcome(job: _Job) -> tuple[dict[str, Any] | None, Problem | None]:
-    if job.state == "done" and job.task is not None:
-        return job.task.result().model_dump(mode="json"), None
-    if job.state != "failed" or job.task is None:
-        return None, None
-    error = job.task.exception()
-    if isinstance(error, Refusal):
-        return None, refused(error)
-    return None, unanswered(error if isinstance(error, NoAnswer) else NoAnswer())

@@ -11,7 +11,6 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
-from optimizer.questions.asked import TAGS
 from optimizer.questions.refusal import FieldProblem, Refusal, invalid_items
 from optimizer.questions.requests import Question
 from optimizer.questions.workers import Busy, Fault, NoAnswer, Stopping, TookTooLong
@@ -90,7 +89,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
         return response(problem_of(400, f"the body is not JSON: {said}"))
     asked = getattr(getattr(request.scope.get("route"), "endpoint", None), "asks", Question)
     inside = [{**item, "loc": tuple(item["loc"])[1:]} for item in items]
-    return response(refused(invalid_items(inside, asked, TAGS)))
+    return response(refused(invalid_items(inside, asked)))
 
 
 async def _http(_: Request, error: Exception) -> Response:
