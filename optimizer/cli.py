@@ -56,6 +56,7 @@ from optimizer.commands import (
     breakeven,
     budget,
     explain,
+    import_,
     mcp,
     pareto,
     reoptimize,
@@ -98,6 +99,7 @@ shock.register(whatif_app)
 reoptimize.register(app)
 watch.register(app)
 export_.register(app)
+import_.register(app)
 app.add_typer(prices_app, name="prices")
 
 

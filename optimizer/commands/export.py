@@ -88,6 +88,10 @@ def export(
 
     found = deployments(read_plan_of(plan), options)
     files = launch_files(to, found)
+    for one in found:
+        for note in one.launch.notes:
+            if note.startswith("needs a checkpoint"):
+                typer.echo(f"shardwise: {one.name}: {note}", err=True)
     written = write_files(files, out, force=force) if out is not None else ()
     if json:
         print_json(exported(to, found, files))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from catalogs.model_spec import ModelSpec
 from optimizer.engine_flags import sglang, trtllm, vllm
 from optimizer.engine_flags.serving import Flag, Serving
+from optimizer.engine_flags.versions import OLDEST, whole_release
 from optimizer.engine_flags.weights import weight_notes
 from optimizer.engines import engine_version
 from optimizer.memory.eras import GRAPHS_IN_BUDGET_SINCE
@@ -69,7 +70,7 @@ def engine_flags(
     )
     serving = Serving(
         engine=name,
-        version=version,
+        version=whole_release(name, version) if version >= OLDEST[name] else version,
         model_name=model.name,
         weights=split.weights,
         kv_cache=split.kv_cache,
@@ -101,4 +102,9 @@ def layout_notes(serving: Serving) -> tuple[str, ...]:
         notes.append("the engine does not hold this many requests at any memory fraction")
     if serving.engine == "vllm" and version and version < GRAPHS_IN_BUDGET_SINCE and fraction > 0.92:
         notes.append("graphs are captured outside the memory fraction before vLLM 0.21: leave room for them")
+    follows = serving.checkpoint_kv_cache == "fp8" and serving.kv_cache != "fp8"
+    if follows and not any("kv" in flag.name and "dtype" in flag.name for flag in layout_flags(serving)):
+        notes.append(
+            f"the checkpoint asks for an FP8 cache, and no flag asks for the {serving.kv_cache} one that is counted"
+        )
     return (*notes, *weight_notes(serving))

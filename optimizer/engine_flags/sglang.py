@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optimizer.engine_flags.serving import Flag, Serving
-from optimizer.engine_flags.versions import SGLANG_ATTENTION_DP_SIZE, at_least
+from optimizer.engine_flags.versions import SGLANG_ATTENTION_DP_SIZE, SGLANG_BF16_CACHE, at_least
 from optimizer.engine_flags.weights import DTYPES, weight_flags
 
 
@@ -37,6 +37,7 @@ def _attention_dp(serving: Serving) -> list[Flag]:
 def _kv_cache(serving: Serving) -> tuple[Flag, ...]:
     if serving.kv_cache == "fp8":
         return (Flag("--kv-cache-dtype", "fp8_e4m3"),)
-    if serving.checkpoint_kv_cache == "fp8" and serving.kv_cache == "bf16":
+    wider = serving.checkpoint_kv_cache == "fp8" and serving.kv_cache == "bf16"
+    if wider and at_least(serving.version, SGLANG_BF16_CACHE):
         return (Flag("--kv-cache-dtype", "bf16"),)
     return ()

@@ -49,6 +49,7 @@ VLLM_JOINS_NODES: Final = (0, 12)
 VLLM_DATA_PARALLEL_NODES: Final = (0, 9)
 # A 16-bit cache can be asked for where the checkpoint asks for FP8.
 VLLM_BF16_CACHE: Final = (0, 11)
+SGLANG_BF16_CACHE: Final = (0, 5, 21)
 # One number for data-parallel attention; before, --dp-size with --enable-dp-attention, which goes away after 2026.
 SGLANG_ATTENTION_DP_SIZE: Final = (0, 5, 22)
 SGLANG_PIPELINES: Final = (0, 4, 10)

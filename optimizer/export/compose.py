@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from optimizer.export.deployment import Deployment, LaunchFile, Process
 from optimizer.export.gpu_names import vendor
-from optimizer.export.offers import header, open_port
+from optimizer.export.offers import RDMA_NETWORKS, header, open_port
 from optimizer.export.places import Place, Seat, places, secrets_of
 from optimizer.export.words import LEADER_ADDRESS, NODE_RANK, doubled_dollars, filled, serving_on
 from optimizer.export.yaml_text import Flow, Script, yaml_text
 
 CACHE: Final = "/model-cache"
 LOADING_SECONDS: Final = 7200  # a checkpoint of 400 GB at 1 Gbit/s takes an hour
-RDMA_NETWORKS: Final = frozenset({"infiniband", "roce", "efa"})
 BALANCER_IMAGE: Final = "traefik:v3.6"
 _ADDRESS: Final = "${LEADER_ADDRESS:?address of the leader's node}"
 
@@ -70,7 +69,7 @@ def _usage(place: Place, role: str) -> list[str]:
             f"On {which} of each replica ({place.units} in all): LEADER_ADDRESS=ADDRESS {start}",
             "ADDRESS is the first node's, on the network that joins the nodes; the containers use the host's network.",
         ]
-    lines.append(open_port(seat.port for seat in place.seats))
+    lines.append(open_port(place.seats_of(each)[0].port for each in place.deployments))
     lines += [f"Taken from your environment or a file .env: {name}." for name in secrets_of(place)]
     return lines
 

@@ -6,7 +6,7 @@ use. Fields: Kubernetes API 1.30 to 1.37; leaderworkerset.x-k8s.io/v1 as publish
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from optimizer.export.deployment import Deployment, LaunchFile, Process
 from optimizer.export.kubernetes_nodes import node_selector
@@ -18,10 +18,11 @@ from optimizer.export.kubernetes_pods import (
     pod_spec,
     secret_name,
 )
-from optimizer.export.offers import header
+from optimizer.export.offers import RDMA_NETWORKS, header, summary
 from optimizer.export.yaml_text import yaml_text
 
-SET_NAME = "leaderworkerset.sigs.k8s.io/name"
+_LONGEST_NAME: Final = 63 - len("-leader")
+SET_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 
 
 def kubernetes(deployments: tuple[Deployment, ...]) -> tuple[LaunchFile, ...]:
@@ -45,7 +46,7 @@ def _usage(deployment: Deployment) -> list[str]:
     lines = [*secret_lines(deployment), "kubectl apply -f FILE"]
     if deployment.replica.nodes > 1:
         lines.append("LeaderWorkerSet has to be installed: https://lws.sigs.k8s.io")
-        if deployment.nodes.network not in {"none", "ethernet"}:
+        if deployment.nodes.network in RDMA_NETWORKS:
             lines.append(
                 f"Ask for the network cards of {deployment.nodes.network} under resources: their names are your "
                 "cluster's own."
@@ -120,7 +121,7 @@ def _template(deployment: Deployment, process: Process) -> dict[str, Any]:
 
 
 def _annotations(deployment: Deployment) -> dict[str, str]:
-    return {"shardwise/plan": " ".join(" ".join(deployment.context).split())}
+    return {"shardwise/plan": summary([deployment])}
 
 
 def _servers(deployment: Deployment) -> dict[str, str]:
@@ -132,7 +133,7 @@ def _servers(deployment: Deployment) -> dict[str, str]:
 
 def _service(deployment: Deployment) -> dict[str, Any]:
     # LeaderWorkerSet makes a headless Service under the set's own name.
-    name = deployment.name if deployment.replica.nodes == 1 else f"{deployment.name}-leader"
+    name = deployment.name if deployment.replica.nodes == 1 else f"{deployment.name[:_LONGEST_NAME]}-leader"
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from optimizer.export.deployment import Nodes
 from optimizer.export.gpu_names import gpu_names, vendor
-from optimizer.export.offers import machine_name, region_name
+from optimizer.export.offers import is_label, machine_name, region_name
 
 _RESOURCES: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "habana.ai/gaudi"}
 _PRODUCT_LABELS: Final = {"nvidia": "nvidia.com/gpu.product", "amd": "amd.com/gpu.product-name"}
@@ -31,6 +31,7 @@ def node_selector(nodes: Nodes) -> dict[str, str]:
     """Return the labels of the planned nodes, as far as the provider or the GPU's vendor puts them there."""
     labels: dict[str, str] = {}
     machine, region, names = machine_name(nodes), region_name(nodes), gpu_names(nodes.gpu)
+    machine = machine if is_label(machine) else ""
     if nodes.provider in _MANAGED and machine:
         labels["node.kubernetes.io/instance-type"] = machine
     if nodes.provider in _MANAGED and region:

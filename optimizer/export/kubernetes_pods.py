@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from optimizer.export.deployment import Deployment, Process
 from optimizer.export.kubernetes_nodes import affinity, gpu_resource, node_selector, tolerations
+from optimizer.export.offers import RDMA_NETWORKS
 from optimizer.export.words import LEADER_ADDRESS, NODE_RANK, doubled_dollars, filled
 
 CACHE: Final = "/model-cache"
@@ -52,6 +53,9 @@ def _container(deployment: Deployment, process: Process) -> dict[str, Any]:
     container["env"] = environment(deployment, process)
     gpus = {gpu_resource(deployment.nodes.gpu): str(deployment.replica.gpus_on_each_node)}
     container["resources"] = {"limits": gpus}
+    if process.role != "server" and deployment.nodes.network in RDMA_NETWORKS:
+        # Memory that network cards write to has to be locked.
+        container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
     if process.ready_path:
         container["ports"] = [{"name": PORT, "containerPort": launch.port}]
         container |= _probes(process)

@@ -12,8 +12,10 @@ from optimizer.export.gpu_names import memory_gib
 
 # Where a source prices GPUs, not machines, the catalog names the machine by its GPUs: no provider knows such a name.
 _NO_MACHINE: Final = re.compile(r"\d+x ")
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _NO_REGION: Final = frozenset({"", "global"})
 DEAREST: Final = 2.0  # times the planned price: above, an offer stands in for nothing without being asked
+RDMA_NETWORKS: Final = frozenset({"infiniband", "roce", "efa"})
 _IMAGE_GB: Final = 100  # engines' images unpack to 20-40 GB; the rest is for logs and caches
 
 
@@ -23,8 +25,13 @@ def machine_name(nodes: Nodes) -> str:
 
 
 def region_name(nodes: Nodes) -> str:
-    """Return the provider's name of the region; empty where the price is the same in all."""
-    return "" if nodes.region in _NO_REGION else nodes.region
+    """Return the provider's name of the region; empty where the price is the same in all, or where it is no name."""
+    return "" if nodes.region in _NO_REGION or not is_label(nodes.region) else nodes.region
+
+
+def is_label(text: str) -> bool:
+    """Whether Kubernetes takes this as the value of a label, as all names of regions and most of machines are."""
+    return _LABEL.fullmatch(text) is not None
 
 
 def by_contract(nodes: Nodes) -> bool:
@@ -82,6 +89,12 @@ def header(deployments: Sequence[Deployment], *usage: str) -> list[str]:
         notes = [f"{whose}note: {note}" for note in (*deployment.launch.notes, *_notes(deployment))]
         lines += [line for line in (*deployment.context, *notes) if line not in lines]
     return [*lines, "", *usage]
+
+
+def summary(deployments: Sequence[Deployment]) -> str:
+    """Return what heads a file, in one line: where there are no comments."""
+    lines = dict.fromkeys(" ".join(line.split()) for each in deployments for line in each.context)
+    return "; ".join(lines)
 
 
 def _notes(deployment: Deployment) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from optimizer.export.compose import compose_project
 from optimizer.export.deployment import Deployment, LaunchFile, Nodes
 from optimizer.export.gpu_names import vendor
-from optimizer.export.offers import disk_gb, machine_name, offers_of, price_ceiling, region_name
+from optimizer.export.offers import disk_gb, machine_name, offers_of, price_ceiling, region_name, summary
 from optimizer.export.places import Place, places, secrets_of
 from optimizer.export.words import LEADER_ADDRESS, NODE_RANK
 from optimizer.export.yaml_text import Script, yaml_text
@@ -86,7 +86,7 @@ def group(place: Place) -> dict[str, Any]:
     roles = ("server",) if place.nodes_per_unit == 1 else ("leader", "worker")
     nodes = place.nodes
     return {
-        "plan": " ".join(" ".join(line for each in deployments for line in each.context).split()),
+        "plan": summary(deployments),
         **_offer(nodes),
         "gpu": nodes.gpu,
         "gpus_per_node": nodes.gpus_per_node,

@@ -16,11 +16,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-NAMES = {
-    "vllm": ["--host", "--port", "--served-model-name", "--trust-remote-code", "--headless", "--dtype", "--quantization", "--kv-cache-dtype", "--max-model-len", "--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens", "--tensor-parallel-size", "--pipeline-parallel-size", "--enable-expert-parallel", "--distributed-executor-backend", "--nnodes", "--node-rank", "--master-addr", "--data-parallel-size", "--data-parallel-size-local", "--data-parallel-start-rank", "--data-parallel-address", "--data-parallel-rpc-port"],
-    "sglang": ["--model-path", "--host", "--port", "--served-model-name", "--trust-remote-code", "--dtype", "--quantization", "--kv-cache-dtype", "--context-length", "--mem-fraction-static", "--max-running-requests", "--chunked-prefill-size", "--tp-size", "--pp-size", "--dp-size", "--attn-dp-size", "--enable-dp-attention", "--ep-size", "--dist-init-addr", "--nnodes", "--node-rank"],
-    "trtllm": ["--host", "--port", "--trust_remote_code", "--tp_size", "--pp_size", "--ep_size", "--max_batch_size", "--max_num_tokens", "--max_seq_len", "--kv_cache_free_gpu_memory_fraction", "--config", "--extra_llm_api_options"],
-}
+_VLLM = """
+--host --port --served-model-name --trust-remote-code --headless --dtype --quantization --kv-cache-dtype
+--max-model-len --gpu-memory-utilization --max-num-seqs --max-num-batched-tokens --tensor-parallel-size
+--pipeline-parallel-size --enable-expert-parallel --distributed-executor-backend --nnodes --node-rank --master-addr
+--data-parallel-size --data-parallel-size-local --data-parallel-start-rank --data-parallel-address
+--data-parallel-rpc-port
+"""
+_SGLANG = """
+--model-path --host --port --served-model-name --trust-remote-code --dtype --quantization --kv-cache-dtype
+--context-length --mem-fraction-static --max-running-requests --chunked-prefill-size --tp-size --pp-size --dp-size
+--attn-dp-size --enable-dp-attention --ep-size --dist-init-addr --nnodes --node-rank
+"""
+_TRTLLM = """
+--host --port --trust_remote_code --tp_size --pp_size --ep_size --max_batch_size --max_num_tokens --max_seq_len
+--kv_cache_free_gpu_memory_fraction --config --extra_llm_api_options
+"""
+NAMES = {"vllm": _VLLM.split(), "sglang": _SGLANG.split(), "trtllm": _TRTLLM.split()}
 SOURCES = {
     "vllm": ("engine/arg_utils.py", "entrypoints/openai/cli_args.py", "entrypoints/common/cli_args.py",
              "entrypoints/cli/serve.py", "config.py", "config/*.py", "model_executor/layers/quantization/__init__.py"),
@@ -137,9 +149,10 @@ def _kwargs(tree: Tree) -> dict[str, str]:
     found = {}
     for module in tree.modules:
         for node in ast.walk(module):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
-                if getattr(node.value.func, "id", "") == "get_kwargs" and isinstance(node.targets[0], ast.Name):
-                    found[node.targets[0].id] = getattr(node.value.args[0], "id", "")
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or not node.value.args:
+                continue
+            if getattr(node.value.func, "id", "") == "get_kwargs" and isinstance(node.targets[0], ast.Name):
+                found[node.targets[0].id] = getattr(node.value.args[0], "id", "")
     return found
 
 
