@@ -9,6 +9,7 @@ import typer
 
 from optimizer.cli_options import (
     OUTPUT,
+    TARGETS,
     AsOf,
     Json,
     NoCalibration,
@@ -18,7 +19,7 @@ from optimizer.cli_options import (
     target,
     traffic,
 )
-from optimizer.commands.common import EPILOG, print_json
+from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, print_json
 
 WHERE = "Where it runs"
 MAX_BYTES = 100_000
@@ -67,7 +68,9 @@ def vllm(
         Text, traffic("--output-tokens-per-second", "Offline: what is to be produced.", "RATE")
     ] = None,
     context: Annotated[Text, traffic("--context", "Longest context.", default="input + output")] = None,
-    at: Annotated[Text, target("--at", "mean, p50, p90, p95, p99.")] = None,
+    at: Annotated[
+        Text, option("--at", help="mean, p50, p90, p95, p99.", metavar="LEVEL", default="mean", panel=TARGETS)
+    ] = None,
     ttft_ms: Annotated[Text, target("--ttft-ms", "Time to first token.")] = None,
     tpot_ms: Annotated[Text, target("--tpot-ms", "Time per output token.")] = None,
     e2e_ms: Annotated[Text, target("--e2e-ms", "Arrival to last token.")] = None,
@@ -136,3 +139,5 @@ def vllm(
         from optimizer.report.served import print_served  # noqa: PLC0415
 
         print_served(found)
+    if found.prices_as_of is not None and found.best is None:
+        raise typer.Exit(EXIT_INFEASIBLE)

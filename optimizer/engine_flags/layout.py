@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from catalogs.model_spec import ModelSpec
 from optimizer.engine_flags import sglang, trtllm, vllm
 from optimizer.engine_flags.serving import Flag, Serving
+from optimizer.engine_flags.versions import OLDEST, whole_release
 from optimizer.engine_flags.weights import weight_notes
 from optimizer.engines import engine_version
 from optimizer.memory.eras import GRAPHS_IN_BUDGET_SINCE
@@ -69,7 +70,7 @@ def engine_flags(
     )
     serving = Serving(
         engine=name,
-        version=version,
+        version=whole_release(name, version) if version >= OLDEST[name] else version,
         model_name=model.name,
         weights=split.weights,
         kv_cache=split.kv_cache,

@@ -33,6 +33,8 @@ def settings(serving: Serving) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if serving.attention_dp > 1:
         found["enable_attention_dp"] = True
+    if serving.max_model_len_tokens > serving.step_tokens:  # a prompt would not go into one step
+        found["enable_chunked_prefill"] = True
     if serving.kv_cache == "fp8" and serving.checkpoint_kv_cache != "fp8":
         fraction = round(serving.gpu_memory_fraction, 2)
         found["kv_cache_config"] = {"dtype": "fp8", "free_gpu_memory_fraction": fraction}

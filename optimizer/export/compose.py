@@ -69,7 +69,7 @@ def _usage(place: Place, role: str) -> list[str]:
             f"On {which} of each replica ({place.units} in all): LEADER_ADDRESS=ADDRESS {start}",
             "ADDRESS is the first node's, on the network that joins the nodes; the containers use the host's network.",
         ]
-    lines.append(open_port(seat.port for seat in place.seats))
+    lines.append(open_port(place.seats_of(each)[0].port for each in place.deployments))
     lines += [f"Taken from your environment or a file .env: {name}." for name in secrets_of(place)]
     return lines
 

@@ -119,10 +119,11 @@ def _fleet_usage(deployments: tuple[Deployment, ...]) -> list[str]:
     if owned(deployments[0].nodes):
         lines.append("Your own nodes: their addresses, user and key go under ssh_config.")
     rented = [offer for offer in offers_of(deployments) if not owned(offer)]
-    for provider in sorted({offer.provider for offer in rented} - set(_BACKENDS)):
+    if unknown := sorted({offer.provider for offer in rented} - set(_BACKENDS)):
         lines.append(
-            f"dstack has no backend {provider}: for its offers all of your backends are asked for the same GPUs, at no "
-            f"more than its price. To use {provider} itself, rent the nodes there and name them under ssh_config."
+            f"dstack has no backend {' or '.join(unknown)}: for such offers all your backends are asked for the same "
+            "GPUs, at no more than max_price. To use the provider itself, rent the nodes there and name them under "
+            "ssh_config."
         )
     return header(deployments, *lines, "", f"{_START} (first this fleet, then the runs)")
 

@@ -18,7 +18,7 @@ from optimizer.export.words import doubled_dollars
 from optimizer.export.yaml_text import yaml_text
 
 CHART: Final = "https://vllm-project.github.io/production-stack"
-_OWN_FLAGS: Final = {"--host": 1, "--port": 1}  # which the chart writes, with how many values
+_OWN_FLAGS: Final = frozenset({"--host", "--port"})  # which the chart writes
 _FIELDS: Final = {
     "--tensor-parallel-size": ("tensorParallelSize", int),
     "--max-model-len": ("maxModelLen", int),
@@ -129,14 +129,13 @@ def _config(flags: tuple[str, ...]) -> dict[str, Any]:
     rest = list(flags)
     while rest:
         flag = rest.pop(0)
-        values = [rest.pop(0) for _ in range(_OWN_FLAGS.get(flag, 0)) if rest]
-        if flag in _OWN_FLAGS:
-            continue
-        if flag in _FIELDS and rest and _fits(rest[0]):
+        if flag in _OWN_FLAGS and rest:
+            rest.pop(0)
+        elif flag in _FIELDS and rest and _fits(rest[0]):
             name, kind = _FIELDS[flag]
             config[name] = kind(rest.pop(0))
         else:
-            extra += [flag, *values]
+            extra.append(flag)
     # Without the field the chart turns it off, which vLLM does not.
     config["enablePrefixCaching"] = "--no-enable-prefix-caching" not in extra
     extra = [flag for flag in extra if flag not in {"--enable-prefix-caching", "--no-enable-prefix-caching"}]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from catalogs.gpus import get_gpu
 from optimizer.export.deployment import Deployment, LaunchFile, Nodes, Placement, Process
 from optimizer.export.engines.shell import quoted
+from optimizer.export.words import serving_on
 from optimizer.wording import gpus_words, node_words
 
 VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
@@ -50,7 +51,7 @@ def _starts(one: Deployment, placement: Placement, process: Process) -> list[str
     whole = len(placement.ports) == 1 and len(placement.gpu_indices[0]) == one.nodes.gpus_per_node
     started = []
     for indices, port in zip(placement.gpu_indices, placement.ports, strict=True):
-        command = lined(with_port(process.command, one.launch.port, port))
+        command = lined(serving_on(process, one, port).command)
         started.append(("" if whole else f"{_variable(one)}={','.join(map(str, indices))}", command))
     if len(started) == 1:
         ((visible, command),) = started
@@ -63,16 +64,6 @@ def _starts(one: Deployment, placement: Placement, process: Process) -> list[str
 
 def _variable(one: Deployment) -> str:
     return VISIBLE.get(get_gpu(one.nodes.gpu).vendor, "CUDA_VISIBLE_DEVICES")
-
-
-def with_port(command: Sequence[str], port: int, other: int) -> tuple[str, ...]:
-    """Return a command that serves on another port; it says --port once."""
-    words = list(command)
-    if port != other and "--port" in words:
-        words[words.index("--port") + 1] = str(other)
-    elif port != other:  # inside a shell's text
-        words = [word.replace(f"--port {port} ", f"--port {other} ") for word in words]
-    return tuple(words)
 
 
 def lined(command: Sequence[str]) -> str:

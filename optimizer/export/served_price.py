@@ -40,7 +40,8 @@ class Hardware:
 
     Attributes:
         gpu: type, in words as of `explain --why-not`.
-        nodes, replicas: how many; one replica, or what the command starts, where neither is said.
+        nodes: how many in all.
+        replicas: servers like it; one, where neither is said.
     """
 
     gpu: str
@@ -109,7 +110,7 @@ def price_served(
 
 def _replicas(served: ServedLayout, hardware: Hardware) -> int | None:
     if hardware.replicas is not None:
-        return hardware.replicas
+        return hardware.replicas * served.replicas
     return served.replicas if hardware.nodes is None else None
 
 
@@ -198,10 +199,8 @@ def _today(
     breaks = {rule.name: rule.meaning for rule in RULES if int(rows.iloc[0]["broken"]) & bit(rule.name)}
     longest = served.max_model_len
     if longest is not None and longest < as_served.workload.held_tokens:
-        asked_for = f"{as_served.workload.held_tokens:,}"
-        breaks["max_model_len"] = (
-            f"requests of {asked_for} tokens are asked for; --max-model-len {longest} refuses them"
-        )
+        held = as_served.workload.held_tokens
+        breaks["max_model_len"] = f"requests have {held:,} tokens; --max-model-len {longest} refuses them"
     return _costed(as_served, answer, breaks)
 
 

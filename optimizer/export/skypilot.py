@@ -12,7 +12,7 @@ from typing import Any, Final
 from optimizer.errors import QuestionError
 from optimizer.export.compose import LOADING_SECONDS
 from optimizer.export.deployment import Deployment, LaunchFile, Nodes
-from optimizer.export.gpu_names import skypilot_name
+from optimizer.export.gpu_names import skypilot_name, vendor
 from optimizer.export.offers import (
     by_contract,
     disk_gb,
@@ -26,6 +26,7 @@ from optimizer.export.offers import (
     region_name,
 )
 from optimizer.export.places import Place, Seat, places, secrets_of
+from optimizer.export.scripts import VISIBLE
 from optimizer.export.words import LEADER_ADDRESS, NODE_RANK, serving_on, shell_command
 from optimizer.export.yaml_text import Script, yaml_text
 
@@ -157,10 +158,10 @@ def _usage(place: Place) -> list[str]:
     lines += offer_lines(place.deployments)
     if owned(place.nodes):
         lines.append("Your own nodes: name them in ~/.sky/ssh_node_pools.yaml.")
-    for provider in _unknown(place):
+    if unknown := _unknown(place):
         lines.append(
-            f"SkyPilot has no cloud {provider}: for its offers any cloud of yours is asked for the same GPUs, at no "
-            f"more than its price. To use {provider} itself, rent the nodes there and name them in "
+            f"SkyPilot has no cloud {' or '.join(unknown)}: for such offers any cloud of yours is asked for the same "
+            "GPUs, at no more than their price. To use the provider itself, rent the nodes there and name them in "
             "~/.sky/ssh_node_pools.yaml (infra: ssh/NAME)."
         )
     lines.append(open_port(seat.port for seat in place.seats))
@@ -211,6 +212,7 @@ def _run_across_nodes(seat: Seat) -> str:
 
 def _in_background(seat: Seat) -> str:
     process = serving_on(seat.deployment.launch.processes[0], seat.deployment, seat.port)
-    variables = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, seat.gpus)), **dict(seat.deployment.launch.environment)}
+    visible = VISIBLE.get(vendor(seat.deployment.nodes.gpu), "CUDA_VISIBLE_DEVICES")
+    variables = {visible: ",".join(map(str, seat.gpus)), **dict(seat.deployment.launch.environment)}
     said = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
     return f"{said} {shell_command(process)} &\n"

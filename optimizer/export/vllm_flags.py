@@ -41,33 +41,21 @@ _SHORT: Final = {
     "-q": "--quantization",
     "-n": "--nnodes",
 }
-# Flags without a value, of those that people type: what follows them may be the model.
+# Flags without a value, of vLLM 0.33: what follows them may be the model.
+_SWITCH_PREFIXES: Final = ("--enable-", "--disable-", "--no-", "--skip-", "--use-")
 _OTHER_SWITCHES: Final = frozenset(
-    [
-        "--headless",
-        "--enable-prefix-caching",
-        "--enable-chunked-prefill",
-        "--enforce-eager",
-        "--disable-log-requests",
-        "--disable-log-stats",
-        "--enable-auto-tool-choice",
-        "--enable-lora",
-        "--enable-eplb",
-        "--enable-dbo",
-        "--enable-log-requests",
-        "--enable-prompt-embeds",
+    {
         "--async-scheduling",
-        "--disable-custom-all-reduce",
-        "--skip-tokenizer-init",
-        "--disable-uvicorn-access-log",
-        "--enable-reasoning",
-        "--enable-sleep-mode",
-        "--data-parallel-hybrid-lb",
-        "--data-parallel-external-lb",
-        "--disable-fastapi-docs",
-        "--language-model-only",
         "--calculate-kv-scales",
-    ]
+        "--data-parallel-external-lb",
+        "--data-parallel-hybrid-lb",
+        "--enforce-eager",
+        "--fully-sharded-loras",
+        "--headless",
+        "--language-model-only",
+        "--mm-encoder-only",
+        "--return-tokens-as-token-ids",
+    }
 )
 # vLLM reads 1k as 1,000 and 1K as 1,024 (human_readable_int in vllm/engine/arg_utils.py, 0.33).
 _SUFFIXES: Final = {
@@ -133,8 +121,8 @@ def read_arguments(arguments: tuple[str, ...], *, positional_model: bool) -> Rea
         name, value = _flag(word)
         if name in _SWITCHES:
             setattr(found, _SWITCHES[name], value is None or value.lower() in ("true", "1"))
-        elif name.replace("--no-", "--", 1) in _SWITCHES:
-            setattr(found, _SWITCHES[name.replace("--no-", "--", 1)], False)
+        elif _opposite(name) in _SWITCHES:
+            setattr(found, _SWITCHES[_opposite(name)], False)
         elif name in _INTEGERS or name in _TEXTS or name in _FRACTION or name == "--config":
             _note(found, name, _value(word, value, rest))
         elif word.startswith("-") and len(word) > 1:
@@ -144,6 +132,11 @@ def read_arguments(arguments: tuple[str, ...], *, positional_model: bool) -> Rea
         else:
             found.others.append(word)
     return found
+
+
+def _opposite(name: str) -> str:
+    """Return the switch that a flag turns off: --no-trust-remote-code, --no-enable-x and --disable-x."""
+    return name.replace("--no-", "--", 1) if name.startswith("--no-") else name.replace("--disable-", "--enable-", 1)
 
 
 def _flag(word: str) -> tuple[str, str | None]:
@@ -169,7 +162,7 @@ def _value(word: str, joined: str | None, rest: list[str]) -> str:
 def _values(name: str, joined: str | None, rest: list[str]) -> list[str]:
     """Take the values of a flag that is not known: what follows until the next flag."""
     found: list[str] = []
-    if joined is not None or name in _OTHER_SWITCHES or name.startswith("--no-"):
+    if joined is not None or name in _OTHER_SWITCHES or name.startswith(_SWITCH_PREFIXES):
         return found
     while rest and not rest[0].startswith("-"):
         found.append(rest.pop(0))

@@ -38,6 +38,7 @@ def print_served(found: ServedPrice, console: Console | None = None) -> None:
 
 def _print_layout(out: Console, served: ServedLayout) -> None:
     table = make_table(("", "left"), ("", "left"))
+    table.show_header = False
     version = f" {served.engine_version}" if served.engine_version else ", release not said"
     rows = [
         ("engine", f"{served.engine}{version}"),

@@ -42,8 +42,12 @@ class Health(BaseModel):
     price_age_days: int | None
 
 
-def create_app(settings: ServeSettings | None = None) -> FastAPI:
+def create_app(settings: ServeSettings | None = None, *, page: bool = True) -> FastAPI:
     """Return the application; it starts its workers when it is served, and ends them with it.
+
+    Args:
+        settings: how it serves.
+        page: with the page under "/", beside the routes for programs.
 
     `app.state.workers`, `app.state.jobs` and `app.state.settings` are what the page works with.
     """
@@ -65,6 +69,10 @@ def create_app(settings: ServeSettings | None = None) -> FastAPI:
     _add_own_routes(app, workers, jobs, metrics)
     add_handlers(app)
     describe(app, settings)
+    if page:
+        from optimizer.web.page import mount  # noqa: PLC0415  its toolkit takes a while to import
+
+        mount(app, workers, settings)
     app.add_middleware(Guard, settings=settings, metrics=metrics)
     return app
 

@@ -143,3 +143,29 @@ def test_sixteen_bit_weights_of_an_fp8_checkpoint_need_another() -> None:
         concurrency=8,
     )
     assert "needs a checkpoint of deepseek-ai/DeepSeek-V3 in bf16" in found.notes[0]
+
+
+def test_tensorrt_llm_splits_prompts_that_are_longer_than_a_step() -> None:
+    """Without chunks it refuses a prompt of more than --max_num_tokens."""
+    found = engine_flags(
+        load_model(LLAMA_8B),
+        Split("bf16", "bf16", 1),
+        MemoryPolicy("engine", engine="trtllm"),
+        79.2 * GIB,
+        context_tokens=32_768,
+        concurrency=4,
+    )
+    assert "enable_chunked_prefill: true" in found.notes[0]
+
+
+def test_a_series_is_its_last_release() -> None:
+    """sglang@0.5 is 0.5.23, whose attention ranks have one flag."""
+    found = engine_flags(
+        load_model("deepseek-ai/DeepSeek-V3"),
+        Split("fp8", "bf16", 1, attention_dp=8),
+        MemoryPolicy("engine", engine="sglang@0.5"),
+        139.8 * GIB,
+        context_tokens=8192,
+        concurrency=64,
+    )
+    assert "--attn-dp-size 8" in found.flags

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import zlib
 from typing import Final
 
 import yaml
@@ -15,7 +16,6 @@ from optimizer.export.deployment import Process, ReplicaSpec
 from optimizer.export.engines.shell import in_shell
 
 READY_PATH: Final = "/health"
-SETTINGS_FILE: Final = "/tmp/trtllm-settings.yaml"
 
 
 def processes(spec: ReplicaSpec, serving: Serving, flags: tuple[Flag, ...], port: int) -> tuple[Process, ...]:
@@ -25,18 +25,20 @@ def processes(spec: ReplicaSpec, serving: Serving, flags: tuple[Flag, ...], port
     several nodes MPI starts a process for each GPU from the leader, and the other nodes run nothing of their own.
     """
     found = settings(serving)
+    text = yaml.safe_dump(found, sort_keys=True, default_flow_style=False) if found else ""
+    # Servers of other settings may run on the same machine.
+    file = f"/tmp/trtllm-settings-{zlib.crc32(text.encode()):08x}.yaml"
     config = "--config" if at_least(serving.version, TRTLLM_CONFIG) else "--extra_llm_api_options"
     command = (
         *("trtllm-serve", spec.model, "--host", "0.0.0.0", "--port", str(port)),
         *arguments(flags),
         *(("--trust_remote_code",) if spec.trust_remote_code else ()),
-        *((config, SETTINGS_FILE) if found else ()),
+        *((config, file) if found else ()),
     )
     if spec.nodes > 1:
         command = _under_mpi(spec, command)
     if found:
-        text = yaml.safe_dump(found, sort_keys=True, default_flow_style=False)
-        command = in_shell(command, before=f"printf %s {shlex.quote(text)} > {SETTINGS_FILE}")
+        command = in_shell(command, before=f"printf %s {shlex.quote(text)} > {file}")
     return (Process("server" if spec.nodes == 1 else "leader", command, READY_PATH),)
 
 

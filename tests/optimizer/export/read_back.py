@@ -16,6 +16,11 @@ import yaml
 
 Argv = tuple[str, ...]
 LEADER = "10.0.0.1"
+# One write: processes that run side by side do not mix what they say.
+_SAYS = r"""#!/bin/sh
+printf '%s\0' vllm "$@" "$(printf '\001')" >> "$SAID"
+while [ "$(tr -dc '\001' < "$SAID" | wc -c)" -lt "$CALLS" ]; do sleep 0.01; done
+"""
 _COMPOSE = re.compile(r"\$(?:(\$)|\{(\w+)(?::\?[^}]*)?\}|(.?))", re.DOTALL)
 _KUBERNETES = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 
@@ -24,17 +29,19 @@ def compose_commands(text: str, variables: Mapping[str, str] | None = None) -> d
     """Read as Docker Compose does: $$ is a dollar sign, ${NAME} a variable, anything else after $ an error."""
     services = yaml.safe_load(text)["services"]
     return {
-        name: tuple(_interpolated(word, variables or {}) for word in (*service["entrypoint"], *service["command"]))
+        name: tuple(as_compose_reads(word, variables) for word in (*service["entrypoint"], *service["command"]))
         for name, service in services.items()
         if "entrypoint" in service
     }
 
 
-def _interpolated(text: str, variables: Mapping[str, str]) -> str:
+def as_compose_reads(text: str, variables: Mapping[str, str] | None = None) -> str:
+    """Return text interpolated."""
+
     def value(found: re.Match[str]) -> str:
         dollar, name, wrong = found.groups()
         assert wrong is None, f"invalid interpolation: {text!r}"
-        return "$" if dollar else variables[name]
+        return "$" if dollar else (variables or {})[name]
 
     return _COMPOSE.sub(value, text)
 
@@ -42,26 +49,30 @@ def _interpolated(text: str, variables: Mapping[str, str]) -> str:
 def kubernetes_commands(pod: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> Argv:
     """Read as a kubelet does: $$ is a dollar sign, $(NAME) a variable that is set, or else just that."""
     (container,) = pod["containers"]
+    return tuple(as_kubernetes_reads(word, variables) for word in (*container["command"], *container["args"]))
+
+
+def as_kubernetes_reads(text: str, variables: Mapping[str, str] | None = None) -> str:
+    """Return text with its variables' values."""
     values = {"LWS_LEADER_ADDRESS": LEADER} | dict(variables or {})
 
     def value(found: re.Match[str]) -> str:
         return "$" if found[1] else values.get(found[2], found[0])
 
-    return tuple(_KUBERNETES.sub(value, word) for word in (*container["command"], *container["args"]))
+    return _KUBERNETES.sub(value, text)
 
 
-def shell_commands(script: str, folder: Path, *, shell: str = "bash", **variables: str) -> list[Argv]:
-    """Run a script where `vllm` is a program that says what it was called with."""
+def shell_commands(script: str, folder: Path, *, shell: str = "bash", calls: int = 1, **variables: str) -> list[Argv]:
+    """Run a script where `vllm` is a program that says what it was called with, and stays until all have said it."""
     program = folder / "vllm"
     if not program.exists():
-        program.write_text('#!/bin/sh\nprintf \'%s\\0\' vllm "$@" >> "$SAID"\nprintf \'\\001\\0\' >> "$SAID"\n')
+        program.write_text(_SAYS)
         program.chmod(0o755)
     said = folder / "said"
     said.write_bytes(b"")
-    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "SAID": str(said), **variables}
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "SAID": str(said), "CALLS": str(calls), **variables}
     subprocess.run([shell, "-c", script], env=environment, check=True, timeout=20, stdin=subprocess.DEVNULL)
-    calls = said.read_bytes().decode().split("\1\0")
-    return [tuple(call.split("\0")[:-1]) for call in calls if call]
+    return [tuple(call.split("\0")[:-1]) for call in said.read_bytes().decode().split("\1\0") if call]
 
 
 def dstack_script(text: str) -> str:

@@ -40,6 +40,7 @@ def test_replicas_on_one_node_have_gpus_of_their_own_behind_a_balancer() -> None
     assert gpus(full["services"]["chat-1"]) == ["4", "5", "6", "7"]
     assert "ports" not in full["services"]["chat-0"]
     assert full["services"]["chat-balancer"]["ports"] == ["8000:8000"]
+    assert "let only those reach port 8000 who may use it" in compose(CASES["three replicas, two a node"])[0].text
     assert list(rest["services"]) == ["chat-0"]
     assert rest["services"]["chat-0"]["ports"] == ["8000:8000"]
 

@@ -60,7 +60,7 @@ def test_a_provider_that_dstack_does_not_know_is_any_backend_at_no_more_than_its
     found = yaml.safe_load(fleet.text)
     assert "backends" not in found
     assert found["max_price"] == yaml.safe_load(service.text)["max_price"] == 55.04
-    assert "dstack has no backend spheron" in fleet.text
+    assert "dstack has no backend hyperstack or spheron" in fleet.text
 
 
 def test_spot_or_on_demand_where_either_stands_in() -> None:

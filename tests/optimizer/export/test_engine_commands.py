@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,14 +151,15 @@ def test_sglang_counts_all_attention_ranks(version: str, flags: dict[str, str]) 
     assert said["--chunked-prefill-size"] == "65536"
 
 
-def test_tensorrt_llm_writes_the_settings_that_no_flag_says() -> None:
+def test_tensorrt_llm_writes_the_settings_that_no_flag_says(tmp_path: Path) -> None:
     """Run by bash, the command leaves a file of settings that YAML reads, and starts the server with it."""
     one = one_node(engine="trtllm", tp=2, attention_dp=4, ep=8, kv_cache="fp8", weights="fp8", checkpoint_weights="fp8")
     (server,) = started(one).processes
     text = server.command[2]
-    assert text.endswith("--config /tmp/trtllm-settings.yaml")
-    shown = text.replace("exec trtllm-serve", "cat /tmp/shardwise-test-settings.yaml #").replace(
-        "/tmp/trtllm-settings.yaml", "/tmp/shardwise-test-settings.yaml"
+    file = text.rsplit(" ", 1)[1]
+    assert text.endswith(f"--config {file}")
+    shown = text.replace("exec trtllm-serve", f"cat {tmp_path}/settings.yaml #").replace(
+        file, f"{tmp_path}/settings.yaml"
     )
     done = subprocess.run(["bash", "-c", shown], capture_output=True, text=True, check=True)
     assert done.stdout == (

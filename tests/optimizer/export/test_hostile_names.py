@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from optimizer.export.deployment import Deployment, LaunchFile
 from optimizer.export.targets import launch_files
-from tests.optimizer.export.deployments import deployment, nodes, replica
+from tests.optimizer.export.deployments import deployment, launch, nodes, replica
 from tests.optimizer.export.read_back import (
     LEADER,
     Argv,
+    as_compose_reads,
+    as_kubernetes_reads,
     cloud_init_file,
     compose_commands,
     dstack_script,
@@ -38,7 +40,7 @@ NASTY = st.sampled_from(
     )
 )
 HOSTILE = st.one_of(NASTY, ANY, st.tuples(NASTY, ANY).map("".join)).filter(lambda text: not text.startswith("-"))
-drawn = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+drawn = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def named(model: str, name: str, where: str, **changes: int) -> Deployment:
@@ -113,6 +115,21 @@ def test_several_nodes(tmp_path: Path, model: str) -> None:
         assert shell_commands(sky, tmp_path, **said) == [command]
         said = {"DSTACK_MASTER_NODE_IP": LEADER, "DSTACK_NODE_RANK": rank}
         assert shell_commands(dstack, tmp_path, shell="sh", **said) == [command]
+
+
+@drawn
+@given(HOSTILE.filter(lambda text: len(text.splitlines()) == 1))
+def test_variables(tmp_path: Path, value: str) -> None:
+    asked = deployment(launch=launch(replica(), environment=(("SAID_ALOUD", value),)))
+    (service,) = yaml.safe_load(only(launch_files("docker-compose", (asked,))))["services"].values()
+    assert as_compose_reads(service["environment"]["SAID_ALOUD"]) == value
+    manifest = next(yaml.safe_load_all(only(launch_files("kubernetes", (asked,)))))
+    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+    values = yaml.safe_load(only(launch_files("helm-values", (asked,))))["servingEngineSpec"]["modelSpec"][0]
+    for env in (container["env"], values["env"]):
+        assert [as_kubernetes_reads(each["value"]) for each in env if each["name"] == "SAID_ALOUD"] == [value]
+    assert yaml.safe_load(only(launch_files("skypilot", (asked,))))["envs"] == {"SAID_ALOUD": value}
+    assert yaml.safe_load(launch_files("dstack", (asked,))[1].text)["env"][0] == f"SAID_ALOUD={value}"
 
 
 @pytest.mark.parametrize("where", ["us east\n- x", "x: y", "a/b", "é"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -40,19 +41,19 @@ def ran(file: LaunchFile, folder: Path, **environment: str) -> list[list[str]]:
     programs = folder / "bin"
     programs.mkdir(exist_ok=True)
     log = folder / "calls"
-    log.unlink(missing_ok=True)
+    shutil.rmtree(log, ignore_errors=True)
+    log.mkdir()
     for name in ("vllm", "python3", "trtllm-serve", "mpirun", "ray"):
         program = programs / name
-        program.write_text(
-            f'#!/bin/sh\n{{ printf "%s\\0" "${{CUDA_VISIBLE_DEVICES-all}}" "$@"; printf "\\n\\0"; }} >> {log}\n'
-        )
+        note = f'printf "%s\\0" "${{CUDA_VISIBLE_DEVICES-all}}" "$@" > {log}/$$'
+        program.write_text(f"#!/bin/sh\n{note}\nsleep ${{SLOW-0}}\n")
         program.chmod(0o755)
     script = folder / file.name
     script.write_text(file.text)
     kept = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": "/root", "HF_TOKEN": "hf_x"}
     subprocess.run(["bash", str(script)], check=True, cwd=folder, env={**kept, **environment}, timeout=20)
-    calls = log.read_bytes().decode().split("\n\0")
-    return [call.split("\0")[:-1] for call in calls if call]
+    calls = sorted(log.iterdir(), key=lambda call: call.stat().st_mtime_ns)
+    return [call.read_bytes().decode().split("\0")[:-1] for call in calls]
 
 
 def test_a_script_runs_exactly_the_command(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_settings_of_tensorrt_llm_keep_their_port_per_replica(tmp_path: Path) ->
     (file,) = scripts((replace(one, placements=(placement,)),))
     calls = ran(LaunchFile(file.name, file.text.replace("/tmp/trtllm", f"{tmp_path}/trtllm")), tmp_path, SLOW="1")
     assert sorted(call[call.index("--port") + 1] for call in calls) == ["8000", "8001"]
-    assert "free_gpu_memory_fraction: 0.8" in (tmp_path / "trtllm-settings.yaml").read_text()
+    assert "free_gpu_memory_fraction: 0.8" in next(tmp_path.glob("trtllm-settings-*.yaml")).read_text()
 
 
 def test_a_gated_model_asks_for_its_token(tmp_path: Path) -> None:
