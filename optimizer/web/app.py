@@ -20,6 +20,7 @@ from optimizer.version import __version__
 from optimizer.web.guard import Guard
 from optimizer.web.jobs import Jobs
 from optimizer.web.metrics import Metrics
+from optimizer.web.missing import add_missing
 from optimizer.web.openapi import describe
 from optimizer.web.problems import add_handlers
 from optimizer.web.reference import reference
@@ -69,6 +70,7 @@ def create_app(settings: ServeSettings | None = None, *, page: bool = True) -> F
     _add_own_routes(app, workers, jobs, metrics)
     add_handlers(app)
     describe(app, settings)
+    add_missing(app)
     if page:
         from optimizer.web.page import mount  # noqa: PLC0415  its toolkit takes a while to import
 

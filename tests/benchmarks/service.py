@@ -60,7 +60,8 @@ def measure(service: Service) -> None:
     errors = sum(status != 200 for _, status in found)
     print(
         f"at once: {AT_ONCE} solves in {wall:.1f} s, {errors} errors; p50 {seconds[AT_ONCE // 2]:.1f} s, "
-        f"p95 {seconds[int(AT_ONCE * 0.95)]:.1f} s, slowest {seconds[-1]:.1f} s; {wall / AT_ONCE:.2f} s a solve (aim: no error)"
+        f"p95 {seconds[int(AT_ONCE * 0.95)]:.1f} s, slowest {seconds[-1]:.1f} s; "
+        f"{wall / AT_ONCE:.2f} s a solve (aim: no error)"
     )
     again, _ = asked(service.address, AT_ONCE)
     print(f"kept:    {again * 1e3:.0f} ms for a question that was answered before")
