@@ -32,12 +32,12 @@ class Health(BaseModel):
     """How the service is.
 
     Attributes:
-        status: "ready", or "starting" until the first worker process has loaded what it needs.
+        status: "ready", or "starting" (with status code 503) until a worker process has loaded what it needs.
         prices_seen_on: the day of the newest price; null where none can be read.
         price_age_days: from that day to today.
     """
 
-    status: Literal["ready", "starting", "ending"]
+    status: Literal["ready", "starting"]
     version: str
     prices_seen_on: date | None
     price_age_days: int | None
@@ -93,7 +93,7 @@ def _lifespan(workers: Workers, jobs: Jobs, settings: ServeSettings) -> Any:
 
 
 def _add_own_routes(app: FastAPI, workers: Workers, jobs: Jobs, metrics: Metrics) -> None:
-    @app.get("/healthz", operation_id="health", tags=["service"])
+    @app.get("/healthz", operation_id="health", tags=["service"], responses={503: {"model": Health}})
     async def healthz(response: Response) -> Health:
         """Say whether the service is ready, its version, and how old its prices are. Needs no token."""
         seen, today = await _newest_price(), date.today()

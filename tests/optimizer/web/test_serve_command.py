@@ -37,6 +37,7 @@ def test_a_port_that_is_taken_is_said_in_words() -> None:
     [
         (("--port", "70000"), "--port: expected a whole number from 0 to 65,535"),
         (("--workers", "none"), "--workers"),
+        (("--time-limit", "soon"), "--time-limit: expected seconds from 0.1"),
         (("--host", "0.0.0.0"), "without a token"),
         (("--host", "192.0.2.1", "--allow-anyone"), "cannot be had"),
         (("--host", "no.such.name.invalid", "--allow-anyone"), "no address"),
@@ -56,8 +57,13 @@ def test_variables_stand_in_for_flags_and_are_named_when_wrong() -> None:
     assert read_settings({}, environment=variables).port == 9000
     assert read_settings({"port": "9001"}, environment=variables).port == 9001
     assert read_settings({"host": "0.0.0.0"}, environment=variables).of_workers.processes == 3
-    with pytest.raises(QuestionError, match="SHARDWISE_SERVE_PORT: expected a whole number"):
-        read_settings({}, environment={"SHARDWISE_SERVE_PORT": "x"})
+    assert read_settings({}, environment={"SHARDWISE_SERVE_ALLOW_HOST": "a.lan,b.lan"}).allow_hosts == (
+        "a.lan",
+        "b.lan",
+    )
+    for name in ("PORT", "TIME_LIMIT"):
+        with pytest.raises(QuestionError, match=f"SHARDWISE_SERVE_{name}: expected"):
+            read_settings({}, environment={f"SHARDWISE_SERVE_{name}": "x"})
 
 
 @pytest.mark.parametrize("token", ["", "short", "has a blank in the middle", "ünïcödé-token-of-length", "x" * 2000])
