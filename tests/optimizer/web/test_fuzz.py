@@ -22,7 +22,7 @@ NOT_ASKED = [negative_data_rejection, positive_data_acceptance]
 
 @schema.parametrize()
 @settings(
-    max_examples=6,
+    max_examples=4,
     derandomize=True,
     database=None,
     deadline=None,
