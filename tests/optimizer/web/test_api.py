@@ -171,7 +171,7 @@ def test_a_body_that_is_too_large_is_refused_unread(service: Service) -> None:
         assert line.recv(100).startswith(b"HTTP/1.1 413")
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "TRACE"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "TRACE", "QUERY"])
 def test_other_methods_and_addresses_are_problems_too(method: str, service: Service) -> None:
     wrong = service.client.request(method, "/api/v1/solve")
     nowhere = service.client.request(method, "/api/v1/nothing")
