@@ -10,13 +10,19 @@ import pytest
 HEAVY = (
     "aiconfigurator_core",
     "alembic",
+    "fastapi",
+    "mcp",
+    "nicegui",
     "numpy",
     "ortools",
     "pandas",
+    "pebble",
+    "prometheus_client",
     "pydantic",
     "requests",
     "rich.table",
     "sqlalchemy",
+    "uvicorn",
     "yaml",
 )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+_CODE = re.compile(r"`([^`]+)`")
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;"
     "background:#fff}pre{background:#f3f4f6;padding:.8rem;overflow-x:auto;border-radius:4px}code{font-size:.9em}"
@@ -48,4 +50,5 @@ def _example(schema: Mapping[str, Any], operation: Mapping[str, Any]) -> Any:
 
 
 def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part.strip())}</p>" for part in text.split("\n\n") if part.strip())
+    parts = [_CODE.sub(r"<code>\1</code>", escape(part.strip())) for part in text.split("\n\n")]
+    return "".join(f"<p>{part}</p>" for part in parts if part)

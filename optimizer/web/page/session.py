@@ -17,7 +17,6 @@ from rich.console import Console
 from optimizer.errors import QuestionError
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
-from optimizer.questions.asked import TAGS
 from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import Refusal, invalid
 from optimizer.questions.requests import HistoryQuestion, ParetoQuestion, Question, ShockQuestion, SolveQuestion
@@ -352,7 +351,7 @@ def _checked(kind: type[Question], fields: Mapping[str, Any]) -> Any:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        raise invalid(error, kind, TAGS) from None
+        raise invalid(error, kind) from None
 
 
 def _problems(error: Exception) -> list[str]:
