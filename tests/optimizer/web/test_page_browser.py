@@ -15,7 +15,8 @@ from optimizer.solve import solve
 from optimizer.web.page import link
 from optimizer.web.page.fields import DEFAULT, put
 from optimizer.web.page.session import EXAMPLES
-from tests.optimizer.web.browser import NARROW, Visit, find_chromium, launched, serving, visiting
+from tests.optimizer.web.browser import NARROW, Visit, find_chromium, launched, visiting
+from tests.optimizer.web.service import Service, serving
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: set SHARDWISE_CHROMIUM, or install chromium")
@@ -30,9 +31,8 @@ limits: {gpus: [L40S-48GB, H100-SXM-80GB]}
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving("--workers", "2") as found:
-        yield found
+def address(service: Service) -> str:
+    return service.address
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +337,8 @@ def test_text_stands_out_from_its_ground(browser, address, scheme):
 
 def test_a_token_is_asked_for_once(browser):
     token = "a-token-of-this-test-0123456789"
-    with serving("--workers", "1", SHARDWISE_SERVE_TOKEN=token) as guarded:
+    with serving("--workers", "1", SHARDWISE_SERVE_TOKEN=token) as service:
+        guarded = service.address
         with visiting(browser, guarded) as visit:
             visit.page.goto(f"{guarded}/?q={link.encode(DEFAULT)}")
             visit.page.get_by_label("Token of this service").fill("wrong")
