@@ -231,6 +231,10 @@ class Session:
             with_attributes(Words(text, "pre", "code report"), tabindex="0", role="region", aria_label="Fleet report")
             with box("div", "actions"):
                 self._download_button(plan, "fleet-plan.json")
+        if plan.cost is not None:
+            with self._answer:
+                answer.show_fleet_nodes(plan)
+                LaunchFiles(plan, self._create)
         self._say(f"Fleet: {plan.status}. {plan.summary}")
 
     async def _show(self, fields: Fields, plan: Plan) -> None:

@@ -250,6 +250,9 @@ def test_a_fleet_is_pasted_and_reported(visit):
     visit.page.get_by_role("button", name="Solve the scenario").click()
     visit.headline()
     assert "OPTIMAL" in visit.page.get_by_role("region", name="Fleet report").inner_text()
+    visit.page.get_by_role("button", name="Kubernetes", exact=True).click()
+    visit.page.locator("pre.code", has_text="kind:").first.wait_for()
+    assert visit.page.locator("section", has_text="Nodes").locator("svg:visible").count() >= 1
 
 
 def test_the_whole_way_by_keys_alone(visit):
