@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import yaml
@@ -14,12 +15,20 @@ from nicegui.element import Element
 from rich.console import Console
 
 from optimizer.errors import QuestionError
+from optimizer.export.answer import Export
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
 from optimizer.questions.kinds import build_question
 from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import Refusal
-from optimizer.questions.requests import HistoryQuestion, ParetoQuestion, Question, ShockQuestion, SolveQuestion
+from optimizer.questions.requests import (
+    ExportQuestion,
+    HistoryQuestion,
+    ParetoQuestion,
+    Question,
+    ShockQuestion,
+    SolveQuestion,
+)
 from optimizer.questions.workers import Fault, NoAnswer
 from optimizer.scenario import is_fleet
 from optimizer.web.page import answer, link, words
@@ -234,7 +243,7 @@ class Session:
         if plan.cost is not None:
             with self._answer:
                 answer.show_fleet_nodes(plan)
-                LaunchFiles(plan, self._create)
+                LaunchFiles(partial(self._export, plan), self._create)
         self._say(f"Fleet: {plan.status}. {plan.summary}")
 
     async def _show(self, fields: Fields, plan: Plan) -> None:
@@ -274,7 +283,7 @@ class Session:
                 Words("Working it out ...", "p", "muted")
         answer.Alternatives(plan)
         answer.show_cheaper(plan, self._follow)
-        LaunchFiles(plan, self._create)
+        LaunchFiles(partial(self._export, plan), self._create)
         history = answer.show_prices(plan)
         answer.show_ladder(plan)
         answer.show_ruled_out(plan)
@@ -298,8 +307,13 @@ class Session:
         except Exception as error:
             place.clear()
             with place:
-                Words("; ".join(_problems(error))[:600], "p", "muted")
+                Words("; ".join(_problems(error))[:600], "p", "bad")
             return None
+
+    async def _export(self, plan: Plan | FleetPlan, target: str, place: Element) -> Export | None:
+        asked = {"plan": plan.model_dump(mode="json"), "to": target}
+        found = await self._besides(place, ExportQuestion, asked)
+        return found if isinstance(found, Export) else None
 
     def _actions(self, fields: Fields, plan: Plan, text: str | None) -> None:
         with box("div", "actions"):
