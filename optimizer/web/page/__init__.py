@@ -7,7 +7,9 @@
     charts.py     the front and the price history as SVG (pure)
     form.py       the form                        fit_bar.py  the live memory bar
     answer.py     sections of an answer           what_if.py  sliders that solve anew
-    launch.py     launch files                    session.py  one open page: what is asked and what is shown
+    launch.py     launch files                    pasting.py  a scenario pasted as YAML
+    session.py    one open page: what is asked and what is shown
+    problems.py   what is wrong with a question   examples.py questions to begin with
     gate.py       the token, and requests from elsewhere
     style.py      the style sheet                 elements.py the few elements all are made of
 

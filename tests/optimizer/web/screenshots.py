@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from optimizer.web.page.session import EXAMPLES
+from optimizer.web.page.examples import EXAMPLES
 from tests.optimizer.web.browser import NARROW, ROOT, WIDE, Visit, find_chromium, launched, visiting
 from tests.optimizer.web.service import serving
 

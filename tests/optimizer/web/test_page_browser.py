@@ -13,8 +13,8 @@ from optimizer.report.text import dollars
 from optimizer.scenario import build_scenario
 from optimizer.solve import solve
 from optimizer.web.page import link
+from optimizer.web.page.examples import EXAMPLES
 from optimizer.web.page.fields import DEFAULT, put
-from optimizer.web.page.session import EXAMPLES
 from tests.optimizer.web.browser import NARROW, Visit, find_chromium, launched, visiting
 from tests.optimizer.web.service import Service, serving
 
