@@ -7,7 +7,9 @@
     charts.py     the front and the price history as SVG (pure)
     form.py       the form                        fit_bar.py  the live memory bar
     answer.py     sections of an answer           what_if.py  sliders that solve anew
-    launch.py     launch files                    session.py  one open page: what is asked and what is shown
+    launch.py     launch files                    pasting.py  a scenario pasted as YAML
+    session.py    one open page: what is asked and what is shown
+    problems.py   what is wrong with a question   examples.py questions to begin with
     gate.py       the token, and requests from elsewhere
     style.py      the style sheet                 elements.py the few elements all are made of
 
@@ -20,6 +22,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from starlette.routing import Mount
 
 if TYPE_CHECKING:
     from nicegui.element import Element
@@ -73,7 +76,8 @@ def mount(app: FastAPI, workers: Answers, settings: Token) -> None:
         show_welcome_message=False,
     )
     for route in app.router.routes[before:]:
-        route.app = Gate(route.app, settings)  # type: ignore[attr-defined]  # a Mount
+        if isinstance(route, Mount):
+            route.app = Gate(route.app, settings)
 
 
 def _names() -> dict[str, Sequence[str]]:

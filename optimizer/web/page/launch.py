@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from nicegui import ui
 from nicegui.element import Element
 
-from catalogs.errors import CatalogError
-from optimizer.engines import ENGINE_NAMES
-from optimizer.errors import QuestionError
-from optimizer.export.deployment import LaunchFile
-from optimizer.export.options import ExportOptions
-from optimizer.export.targets import TARGETS, launch_files
-from optimizer.plan import Plan
+from optimizer.export.answer import Export, ExportedFile
+from optimizer.export.targets import TARGETS
 from optimizer.web.page.elements import Words, announce, box, button, card, with_attributes
 
+Create = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 LABELS = {
     "vllm": "vLLM",
     "sglang": "SGLang",
@@ -30,29 +26,17 @@ LABELS = {
 }
 
 
-def files_of(plan: Plan, target: str) -> tuple[LaunchFile, ...]:
-    """Return the launch files of a plan for a target (see optimizer.export.targets).
-
-    Raises:
-        QuestionError, CatalogError: the target cannot express it, or a part of it is not known.
-    """
-    from optimizer.export.plans import deployments  # noqa: PLC0415  reads offers, for fallbacks
-
-    options = ExportOptions.model_validate({"engine": target if target in ENGINE_NAMES else None})
-    return launch_files(target, deployments(plan, options))
-
-
 class LaunchFiles:
     """The files, one form at a time."""
 
-    def __init__(self, plan: Plan, create: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]):
+    def __init__(self, export: Callable[[str, Element], Awaitable[Export | None]], create: Create):
         """Build the section where the page stands.
 
         Args:
-            plan: the answer.
+            export: returns the launch files of the answer for a target; where there are none it says why in a place.
             create: runs what takes a while for this page.
         """
-        self._plan, self._create = plan, create
+        self._export, self._create = export, create
         self._task: asyncio.Task[None] | None = None
         self._tabs: dict[str, Element] = {}
         with card("Launch files"):
@@ -73,20 +57,16 @@ class LaunchFiles:
         self._task = self._create(self._fill(target))
 
     async def _fill(self, target: str) -> None:
-        try:
-            files = await asyncio.to_thread(files_of, self._plan, target)
-        except (QuestionError, CatalogError) as error:
-            self._place.clear()
-            with self._place:
-                Words(str(error), "p", "bad")
+        found = await self._export(target, self._place)
+        if found is None:
             return
         self._place.clear()
         with self._place:
-            for file in files:
+            for file in found.files:
                 self._show_file(file)
 
     @staticmethod
-    def _show_file(file: LaunchFile) -> None:
+    def _show_file(file: ExportedFile) -> None:
         with box("div", "file-head"):
             Words(file.name, "strong")
             with box("div", "actions"):
@@ -96,6 +76,6 @@ class LaunchFiles:
         with_attributes(Words(file.text, "pre", "code"), tabindex="0", role="region", aria_label=file.name)
 
 
-def _copy(file: LaunchFile) -> None:
+def _copy(file: ExportedFile) -> None:
     ui.clipboard.write(file.text)
     announce(f"{file.name} is copied.", "positive")

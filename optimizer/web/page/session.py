@@ -4,43 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import io
-import logging
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
-import yaml
 from nicegui import background_tasks, ui
 from nicegui.element import Element
-from pydantic import ValidationError
 from rich.console import Console
 
 from optimizer.errors import QuestionError
+from optimizer.export.answer import Export
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
+from optimizer.questions.kinds import build_question
 from optimizer.questions.listed import Listed
-from optimizer.questions.refusal import Refusal, invalid
-from optimizer.questions.requests import HistoryQuestion, ParetoQuestion, Question, ShockQuestion, SolveQuestion
-from optimizer.questions.workers import Fault, NoAnswer
-from optimizer.scenario import is_fleet
+from optimizer.questions.requests import (
+    ExportQuestion,
+    HistoryQuestion,
+    ParetoQuestion,
+    Question,
+    ShockQuestion,
+    SolveQuestion,
+)
 from optimizer.web.page import answer, link, words
 from optimizer.web.page.advice import follow
 from optimizer.web.page.elements import Words, announce, box, button, card, with_attributes
+from optimizer.web.page.examples import EXAMPLES
 from optimizer.web.page.fields import DEFAULT
 from optimizer.web.page.fields import Question as Fields
 from optimizer.web.page.fit_bar import FitBar
 from optimizer.web.page.form import Form
 from optimizer.web.page.history import history_of, patterns_of
 from optimizer.web.page.launch import LaunchFiles
+from optimizer.web.page.pasting import Pasting
+from optimizer.web.page.problems import problems_of
 from optimizer.web.page.what_if import Asked, WhatIf
 from optimizer.whatif.front_points import Front
 from optimizer.whatif.shock_answer import Shock
-from optimizer.yaml_file import MAX_BYTES, read_value
 
-log = logging.getLogger("shardwise")
 SETTLED_S = 0.25  # a slider rests so long before it is asked
 FIRST_S = 0.02
 FLEET_COLUMNS = 110
-MOST_YAML = 200_000
 
 
 class Answers(Protocol):
@@ -92,7 +96,12 @@ class Session:
                 with card("Does one replica fit?"):
                     gpus = self._names["limits.gpus"]
                     self._fit = FitBar(lambda: self._form.question, self._models, gpus)
-                self._build_pasting()
+                Pasting(
+                    lambda: self._form.question,
+                    ask=self.ask,
+                    ask_fleet=lambda fields: self._start(self._solve_fleet(fields)),
+                    refuse=self._show_refusal,
+                )
             with box("main", "answer", tabindex="-1", aria_label="The answer") as main:
                 self._status = Words("", "p", "unseen")
                 with_attributes(self._status, role="status", aria_live="polite")
@@ -116,37 +125,8 @@ class Session:
                 for name, question in EXAMPLES.items():
                     button(name, lambda question=question: self.ask(question))
 
-    def _build_pasting(self) -> None:
-        with box("details", "card"):
-            Words("Paste a scenario (YAML)", "summary")
-            Words("One layout or a fleet, as in a scenario file. Files it names are not opened.", "p", "muted")
-            area = ui.textarea(label="Scenario").props("outlined dense stack-label rows=10 spellcheck=false")
-            area.props["maxlength"] = MOST_YAML
-            area.classes("wide mono")
-            with box("div", "actions"):
-                button("Solve the scenario", lambda: self._paste(area.value or ""))
-                button("Show the form as YAML", lambda: self._as_yaml(area))
-
     def _changed(self) -> None:
         self._fit.update()
-
-    def _as_yaml(self, area: ui.textarea) -> None:
-        area.value = yaml.safe_dump(self._form.question, sort_keys=False, allow_unicode=True)
-
-    def _paste(self, text: str) -> None:
-        try:
-            if len(text.encode()) > min(MAX_BYTES, MOST_YAML):
-                raise QuestionError(f"the scenario is larger than {MOST_YAML:,} bytes")
-            content = read_value(text)
-        except ValueError as error:
-            self._show_refusal([f"scenario: {error}"])
-            return
-        if not isinstance(content, dict):
-            self._show_refusal(["scenario: expected a mapping of fields (model, workload, ...)"])
-        elif is_fleet(content):
-            self._start(self._solve_fleet(content))
-        else:
-            self.ask({str(name): value for name, value in content.items()})
 
     def _restore(self, text: str) -> None:
         try:
@@ -187,13 +167,11 @@ class Session:
 
     async def _solve(self, fields: Fields) -> None:
         try:
-            question = _checked(SolveQuestion, {"scenario": fields})
+            question = build_question(SolveQuestion, {"scenario": fields})
             self._say("Solving ...", busy=True)
             plan = await self._answers.run(question)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
-            self._show_refusal(_problems(error))
+            self._show_refusal(problems_of(error))
             return
         if isinstance(plan, FleetPlan):
             self._show_fleet(plan)
@@ -233,6 +211,10 @@ class Session:
             with_attributes(Words(text, "pre", "code report"), tabindex="0", role="region", aria_label="Fleet report")
             with box("div", "actions"):
                 self._download_button(plan, "fleet-plan.json")
+        if plan.cost is not None:
+            with self._answer:
+                answer.show_fleet_nodes(plan)
+                LaunchFiles(partial(self._export, plan), self._create)
         self._say(f"Fleet: {plan.status}. {plan.summary}")
 
     async def _show(self, fields: Fields, plan: Plan) -> None:
@@ -272,7 +254,7 @@ class Session:
                 Words("Working it out ...", "p", "muted")
         answer.Alternatives(plan)
         answer.show_cheaper(plan, self._follow)
-        LaunchFiles(plan, self._create)
+        LaunchFiles(partial(self._export, plan), self._create)
         history = answer.show_prices(plan)
         answer.show_ladder(plan)
         answer.show_ruled_out(plan)
@@ -281,20 +263,28 @@ class Session:
 
     async def _fill_in(self, fields: Fields, plan: Plan, front: Element, history: Element) -> None:
         """Work out what stands further below, once the answer is shown."""
+        found = await self._besides(front, ParetoQuestion, {"scenario": fields})
+        if isinstance(found, Front):
+            answer.show_front(front, found, plan)
+        if plan.layout is not None:
+            listed = await self._besides(history, HistoryQuestion, patterns_of(plan.layout))
+            if isinstance(listed, Listed):
+                answer.show_history(history, plan, history_of(plan.layout, listed.rows))
+
+    async def _besides(self, place: Element, kind: type[Question], fields: Mapping[str, Any]) -> AnswerPart | None:
+        """Return an answer that goes into a place of the page; where there is none, the place says why."""
         try:
-            found = await self._answers.run(_checked(ParetoQuestion, {"scenario": fields}))
-            if isinstance(found, Front):
-                answer.show_front(front, found, plan)
-            if plan.layout is not None:
-                listed = await self._answers.run(HistoryQuestion(**patterns_of(plan.layout)))
-                if isinstance(listed, Listed):
-                    answer.show_history(history, plan, history_of(plan.layout, listed.rows))
-        except asyncio.CancelledError:
-            raise
+            return await self._answers.run(build_question(kind, fields))
         except Exception as error:
-            front.clear()
-            with front:
-                Words("; ".join(_problems(error))[:600], "p", "muted")
+            place.clear()
+            with place:
+                Words("; ".join(problems_of(error))[:600], "p", "bad")
+            return None
+
+    async def _export(self, plan: Plan | FleetPlan, target: str, place: Element) -> Export | None:
+        asked = {"plan": plan.model_dump(mode="json"), "to": target}
+        found = await self._besides(place, ExportQuestion, asked)
+        return found if isinstance(found, Export) else None
 
     def _actions(self, fields: Fields, plan: Plan, text: str | None) -> None:
         with box("div", "actions"):
@@ -332,53 +322,13 @@ class Session:
         try:
             if asked.offers:
                 change = f"{asked.offers}=x{asked.factor:g}"
-                found: Any = await self._answers.run(_checked(ShockQuestion, scenario | {"price": [change]}))
+                found: Any = await self._answers.run(build_question(ShockQuestion, scenario | {"price": [change]}))
             else:
-                found = await self._answers.run(_checked(SolveQuestion, scenario | {"reasons": False}))
-        except asyncio.CancelledError:
-            raise
+                found = await self._answers.run(build_question(SolveQuestion, scenario | {"reasons": False}))
         except Exception as error:
-            shown.show_problem("; ".join(_problems(error))[:600])
+            shown.show_problem("; ".join(problems_of(error))[:600])
             return
         if isinstance(found, Shock):
             shown.show(found.after, words.shock_lines(found))
         else:
             shown.show(found)
-
-
-def _checked(kind: type[Question], fields: Mapping[str, Any]) -> Any:
-    """Return a question, or raise a Refusal that names every wrong field."""
-    try:
-        return kind.model_validate(fields)
-    except ValidationError as error:
-        raise invalid(error, kind) from None
-
-
-def _problems(error: Exception) -> list[str]:
-    """Return what is wrong with a question, a line a field, under the scenario's own names."""
-    if isinstance(error, Refusal):
-        return [
-            f"{one.field.removeprefix('scenario.')}: {one.detail}" if one.field not in ("", "scenario") else one.detail
-            for one in error.problems
-        ]
-    if isinstance(error, NoAnswer) and not isinstance(error, Fault):
-        return [f"{error}."]
-    log.error("a question of the page was not answered", exc_info=error)
-    return ["a fault of the service's own; its log says more"]
-
-
-EXAMPLES: dict[str, Fields] = {
-    "70B chat": DEFAULT,
-    "405B across nodes": {
-        "model": "meta-llama/Llama-3.1-405B-Instruct",
-        "workload": {"input_tokens": 2000, "output_tokens": 500, "request_rate": 1},
-        "targets": {"tpot_ms": 120},
-        "limits": {"gpus": ["H100-SXM-80GB", "A100-SXM-80GB"]},
-    },
-    "70B on too small a budget": {
-        "model": "meta-llama/Llama-3.1-70B-Instruct",
-        "workload": {"input_tokens": 8000, "output_tokens": 500, "request_rate": 8},
-        "targets": {"ttft_ms": 400, "tpot_ms": 25},
-        "limits": {"budget_usd_per_hour": 6},
-    },
-}

@@ -23,9 +23,11 @@ from optimizer.scenario import build_scenario, load_scenario
 from optimizer.solve import solve
 from optimizer.web.page import advice, fields, link, words
 from optimizer.web.page.charts import draw_front, draw_prices
+from optimizer.web.page.examples import EXAMPLES
 from optimizer.web.page.fit_bar import FitAsked, fit_of
 from optimizer.web.page.gate import COOKIE, Gate
 from optimizer.web.page.history import PriceStood, history_of
+from optimizer.web.page.pasting import read_pasted
 from optimizer.web.page.what_if import asked as asked_by
 from optimizer.web.page.what_if import levers_of
 from optimizer.whatif.front import find_front
@@ -364,3 +366,14 @@ def test_without_the_token_nothing_but_the_login_is_answered():
     assert "<form" in _get("secret", query="q=%22%3E%3Cscript%3E")[2]
     assert "<script>" not in _get("secret", query="q=%22%3E%3Cscript%3E")[2]
     assert _get("secret", "/_nicegui/static/nicegui.js")[2] == "a token is needed"
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "a: [", "a: *b", "x" * 300_000, "a: 1\na: 2", "{" * 100])
+def test_a_pasted_text_that_is_no_scenario_is_refused_in_words(text):
+    with pytest.raises(QuestionError, match=r"^scenario: "):
+        read_pasted(text)
+
+
+def test_every_example_is_answered():
+    for name, question in EXAMPLES.items():
+        assert (solve(build_scenario(question), reasons=False).cost is None) == ("too small" in name)
