@@ -93,7 +93,7 @@ def offer_rows(
             "shape": shape_of,
             "offer": np.arange(len(offers)),
             "price_micro_usd": np.rint(offers["price_usd_per_node_hour"].to_numpy() * MICRO).astype(np.int64),
-            "node_cap": _node_caps(scenario, offers),
+            "node_cap": node_caps(scenario, offers),
             "broken": broken_offer_rules(scenario, offers, today),
         }
     )
@@ -143,7 +143,7 @@ def broken_offer_rules(scenario: Scenario, offers: pd.DataFrame, today: date) ->
     return broken
 
 
-def _node_caps(scenario: Scenario, offers: pd.DataFrame) -> Ints:
+def node_caps(scenario: Scenario, offers: pd.DataFrame) -> Ints:
     """Return the most nodes that can be had of each offer, by stock, quotas and the user's own limits."""
     limits = scenario.limits
     per_node = offers["gpus_per_node"].to_numpy()

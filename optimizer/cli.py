@@ -53,7 +53,20 @@ from optimizer.cli_options import (
     traffic,
 )
 from optimizer.commands import api as _api  # noqa: F401  registers itself
-from optimizer.commands import breakeven, budget, explain, pareto, reoptimize, report, schema, shock, solve_fleet, watch
+from optimizer.commands import (
+    breakeven,
+    budget,
+    explain,
+    import_,
+    pareto,
+    reoptimize,
+    report,
+    schema,
+    shock,
+    solve_fleet,
+    watch,
+)
+from optimizer.commands import export as export_
 from optimizer.commands import sweep as _sweep  # noqa: F401  registers itself
 from optimizer.commands.common import (
     EPILOG,
@@ -94,6 +107,8 @@ breakeven.register(whatif_app)
 shock.register(whatif_app)
 reoptimize.register(app)
 watch.register(app)
+export_.register(app)
+import_.register(app)
 app.add_typer(prices_app, name="prices")
 
 

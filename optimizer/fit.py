@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 
 from catalogs.nodes import default_fabric
+from optimizer.engine_flags import EngineFlags, engine_flags
 from optimizer.memory import (
-    EngineFlags,
     Footprint,
     MemoryPolicy,
     breakdown,
-    engine_flags,
     footprint,
     kv_budget_bytes,
     max_concurrency,

@@ -22,6 +22,8 @@ SCHEMAS = {
     "speed": ("optimizer.predict", "Speed"),
     "calibration": ("optimizer.own_runs.answer", "CalibrationReport"),
     "explain": ("optimizer.whatif.explain_answer", "Explained"),
+    "export": ("optimizer.export.answer", "Export"),
+    "import": ("optimizer.export.served_answer", "ServedPrice"),
     "reoptimization": ("optimizer.reoptimize.answer", "Reoptimization"),
     "pareto": ("optimizer.whatif.front_points", "Front"),
     "whatif-api": ("optimizer.whatif.api", "ApiComparison"),

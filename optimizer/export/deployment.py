@@ -55,6 +55,7 @@ class ReplicaSpec:
         max_model_len_tokens: the longest request, prompt and answer.
         max_sequences: requests at once on the whole replica.
         max_batched_tokens: tokens one engine step may process.
+        checkpoint_kv_cache: the KV cache dtype that the checkpoint asks for.
         gpu_memory_fraction: what the engine is told to take of a GPU's memory.
         engine, engine_version: "vllm", "sglang" or "trtllm"; the version is empty where the question names none.
         trust_remote_code: the checkpoint brings code of its own that the engine must be allowed to run.
@@ -77,6 +78,7 @@ class ReplicaSpec:
     engine: str
     engine_version: str = ""
     trust_remote_code: bool = False
+    checkpoint_kv_cache: str = "bf16"
 
     @property
     def gpus(self) -> int:
@@ -95,9 +97,9 @@ class Process:
 
     Attributes:
         role: "server" where a replica is on one node; else "leader" or "worker".
-        command: program and arguments, each an argument of its own. On several nodes an argument may hold
-            `$LEADER_ADDRESS` (host name or IP of the leader) and `$NODE_RANK` (0 on the leader), which each target
-            fills in with its own words.
+        command: program and arguments, each an argument of its own; the whole of it, so that an image's own entry point
+            has to be replaced. On several nodes an argument may hold `$LEADER_ADDRESS` (host name or IP of the leader)
+            and `$NODE_RANK` (0 on the leader), which each target fills in with its own words.
         ready_path: what answers 200 over HTTP once it serves; empty on workers.
     """
 
@@ -115,8 +117,11 @@ class EngineLaunch:
         processes: one on one node; else leader first, then the worker that all further nodes run.
         environment: variables that it needs, with values; no secrets.
         secrets: names of variables that hold secrets of the user's (HF_TOKEN of a gated model).
+        optional_secrets: the same, where it works without (HF_TOKEN of a public model lifts limits on downloads).
         port: where it serves the OpenAI-compatible API.
         ray: whether the nodes form a Ray cluster (the processes start it).
+        mpi: the leader's command is started by MPI, and holds `$HOSTS` ("host:GPUs" of each node, the leader first);
+            the nodes have to reach each other over SSH, so that only scripts can be written.
         notes: what no flag does, for people.
     """
 
@@ -129,6 +134,25 @@ class EngineLaunch:
     port: int
     ray: bool
     notes: tuple[str, ...]
+    mpi: bool = False
+    optional_secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Replicas of a deployment on nodes that hold the same.
+
+    Attributes:
+        group: DNS label of these nodes; deployments that share nodes name the same group.
+        units: how many such nodes (of a replica that spans nodes: how many such sets of nodes).
+        gpu_indices: of each replica on one of them, the GPUs that are its own (of one that spans nodes, on each node).
+        ports: of each replica, where it serves: unique on a node, whatever else runs there.
+    """
+
+    group: str
+    units: int
+    gpu_indices: tuple[tuple[int, ...], ...]
+    ports: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +167,7 @@ class Deployment:
         fallbacks: next cheapest offers of nodes that run exactly the same commands (same GPU, GPUs per node and
             fabric), cheapest first.
         context: lines for people that head each file: the plan's summary, price, date of prices, targets.
+        placements: which replicas lie where; a node that holds replicas of several models has one in each deployment.
     """
 
     name: str
@@ -153,6 +178,7 @@ class Deployment:
     nodes: Nodes
     fallbacks: tuple[Nodes, ...]
     context: tuple[str, ...]
+    placements: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ capacity      both together: a breakdown, and the most requests or the longest c
 eras          what an engine does by default, by version and class of GPU
 warmup        what it needs outside its budget before it serves
 cache_log     what its start-up log would say of the cache
-flags         the engine's own flags that give a layout
+fraction      the memory fraction to give an engine (not imported here: only launching needs it)
 smallest      the fewest GPUs of each type that hold a model (not imported here: it needs optimizer.divisibility)
 """
 
@@ -16,18 +16,15 @@ from optimizer.memory.capacity import (
     max_concurrency,
     max_context_tokens,
 )
-from optimizer.memory.flags import EngineFlags, engine_flags
 from optimizer.memory.footprint import Footprint, footprint, stage_footprints
 from optimizer.memory.policy import MemoryPolicy, kv_budget_bytes, memory_policy, vllm_batch_defaults
 from optimizer.memory.stages import stage_layer_counts
 
 __all__ = [
-    "EngineFlags",
     "Footprint",
     "MemoryPolicy",
     "breakdown",
     "concurrent_requests",
-    "engine_flags",
     "footprint",
     "kv_budget_bytes",
     "max_concurrency",

@@ -243,7 +243,8 @@ class OpenLoop:
             round_tpot=per_round,
             wait=wait,
             seen=seen,
-            deviation=deviation,
+            # Slots bound how far it can be from the mean, however slowly it moves.
+            deviation=np.minimum(deviation, np.sqrt(seen * np.maximum(self.slots - in_flight, 0.0))),
             averaged=np.sqrt(2.0 * (memory + np.expm1(-memory))) / memory,
             follows=follows,
             stalls=load * self.occupancy * (1.0 + self.unlike) / np.square(1.0 - load),
@@ -340,9 +341,11 @@ class OpenLoop:
             length = np.maximum(self.further * factor, 1.0)
             shorter = 1.0 / length - 1.0 / even
             more = state.stalls * (state.follows * (1.0 / length**2 - 1.0 / even**2) + state.round_tpot * shorter)
+            mean = state.round_tpot + state.follows * shorter
+            more = np.minimum(more, mean * mean)  # near saturation the sum over queues grows without bound, a wait not
             variance = np.maximum(spread**2 + more, 0.3 * spread**2)
             third = variance * spread * state.deviation / state.seen + np.maximum(more, 0.0) * self.occupancy / length
-            parts.append(Cumulants(state.round_tpot + state.follows * shorter, variance, third))
+            parts.append(Cumulants(mean, variance, third))
         shares = tuple(np.full_like(even, share) for share in STRATA)
         return Mixture(shares, tuple(parts))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,8 @@ from optimizer.performance.queueing import SlotWait
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+BELOW = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)  # of the requests in flight, where percentiles are looked at again
 
 
 def predict_open_loop(
@@ -116,7 +118,19 @@ def max_arrival_rate(
                 within &= seconds(state, at) <= np.asarray(target)
         return within
 
-    return load.arrival_rate(largest(holds, load.slots))
+    found = largest(holds, load.slots)
+    return load.arrival_rate(found if at == "mean" else _held_below(holds, found))
+
+
+def _held_below(holds: Callable[[Array], Bools], found: Array) -> Array:
+    """Lower a value to where targets hold at smaller ones too.
+
+    Means grow with the requests in flight; a percentile may fall where slots run out, as there is less to vary.
+    """
+    high = found
+    for share in BELOW:
+        high = np.where((found > 0.0) & ~holds(share * found), share * found, high)
+    return found if np.array_equal(high, found) else np.minimum(found, largest(holds, high))
 
 
 def closed_loop_percentiles(

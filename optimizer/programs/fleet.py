@@ -12,6 +12,7 @@ from optimizer.programs.fleet_money import fleet_cost, is_proved
 from optimizer.programs.fleet_narrow import cheapest_of_many, is_large
 from optimizer.programs.fleet_packing import pack
 from optimizer.programs.fleet_rates import Dealt, TooSmallError, class_rates, dealt, fewest_replicas, spread
+from optimizer.programs.fleet_reduce import worth_reducing
 from optimizer.programs.fleet_solve import Solved, solve_fleet
 from optimizer.programs.fleet_survive import deal_after, failures_of, possible_losses
 from optimizer.programs.fleet_table import FleetTable, read_instance
@@ -36,7 +37,8 @@ def cheapest_fleet(instance: FleetInstance, settings: Settings | None = None) ->
     chosen = settings or Settings()
     clock = Deadline(chosen.time_limit_s)
     table = read_instance(instance)
-    if is_large(table) and not instance.whole_classes and not worth_separating(table):
+    one_period = worth_reducing(table) or worth_separating(table)  # these are narrowed where they are solved
+    if is_large(table) and not instance.whole_classes and not one_period:
         found = cheapest_of_many(table, chosen, clock, _as_it_stands)
         if found is not None:
             return found

@@ -8,18 +8,25 @@ can be dealt out over them.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from itertools import islice
 
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from optimizer.programs.fleet_blocks import Block, as_replicas
+from optimizer.programs.fleet_blocks import Block, Floats, Replicas, TooManyError, as_replicas
 from optimizer.programs.fleet_model import Counts
 from optimizer.programs.fleet_money import node_cost
 from optimizer.programs.fleet_rates import spread
 from optimizer.programs.fleet_table import ROUNDING, FleetTable
 from optimizer.programs.mathopt_outcome import Deadline, run_highs
 
-DEAL_SECONDS = 1.0
+Given = dict[tuple[int, int], int]  # (kind, bundle) -> whole classes
+DEAL_SECONDS = 2.0
+MOST_DEALS, DEAL_SHARE = (
+    12,
+    0.2,
+)  # sets that are tried, and the part of the time: where many fail, the program is better
 
 
 def apart(table: FleetTable) -> bool:
@@ -56,18 +63,38 @@ def _is_a_node(table: FleetTable, kind: int) -> bool:
 def solve_apart(table: FleetTable, clock: Deadline) -> Counts | None:
     """Return the cheapest sets of all models, as a fleet; None where they are not one, or were not found."""
     replicas: dict[tuple[int, int], int] = {}
+    shares: dict[tuple[int, int, int], float] = {}
     for group in sorted({bundle.group for bundle in table.bundles}):
         block = Block(table, group, 0, {kind: {kind: 1} for kind in table.serves})
         prices = np.array([float(node_cost(table.instance, table.instance.kinds[k].site, 0, 0)) for k in block.kinds])
-        found = block.cheapest(prices, clock)
+        if table.instance.whole_classes:
+            share = Deadline(DEAL_SHARE * clock.left_s)
+            found, given = _first_dealt(table, group, block, prices, share)
+            shares |= {(kind, b, 0): float(count) for (kind, b), count in given.items()}
+        else:
+            found = block.cheapest(prices, clock)
         if found is None:
             return None
         replicas |= as_replicas(block, found)
     nodes = {(table.instance.kinds[kind].site, 0, 0): count for (kind, _), count in replicas.items()}
-    if not _allowed(table, nodes):
-        return None
-    counts = Counts(nodes, replicas, {}, {}, settled=True)
-    return deal_whole(table, counts) if table.instance.whole_classes else counts
+    return Counts(nodes, replicas, shares, {}, settled=True) if _allowed(table, nodes) else None
+
+
+def _first_dealt(
+    table: FleetTable, group: int, block: Block, prices: Floats, clock: Deadline
+) -> tuple[Replicas | None, Given]:
+    """Return the cheapest set over which whole classes can be dealt out; nothing where that could not be settled."""
+    try:
+        for found in islice(block.in_order(prices, clock), MOST_DEALS):
+            replicas = {kind: count for (kind, _), count in as_replicas(block, found).items()}
+            given = deal_whole(table, group, replicas)
+            if given is None:
+                return None, {}
+            if given:
+                return found, given
+    except TooManyError:
+        pass
+    return None, {}
 
 
 def _allowed(table: FleetTable, nodes: dict[tuple[int, int, int], int]) -> bool:
@@ -78,22 +105,25 @@ def _allowed(table: FleetTable, nodes: dict[tuple[int, int, int], int]) -> bool:
     )
 
 
-def deal_whole(table: FleetTable, counts: Counts) -> Counts | None:
-    """Give each whole class to one kind of a fleet that is settled; None where that was not found to be possible."""
-    replicas = {kind: count for (kind, _), count in counts.replicas.items()}
-    split = spread(table, 0, replicas)
+def deal_whole(table: FleetTable, group: int, replicas: Mapping[int, int]) -> Given | None:
+    """Give each whole class of a model to one kind: {} where that is impossible, None where it was not settled."""
+    bundles = [b for b, bundle in enumerate(table.bundles) if bundle.group == group]
+    alone = FleetTable(
+        table.instance,
+        tuple(table.bundles[b] for b in bundles),
+        {
+            kind: {at: table.serves[kind][b] for at, b in enumerate(bundles) if b in table.serves[kind]}
+            for kind in replicas
+        },
+    )
+    split = spread(alone, 0, replicas)
     if split is None or not split.fits:
-        return None
-    given = _rounded(table, replicas, split.shares) or _dealt(table, replicas)
-    if given is None:
-        return None
-    shares = {(kind, b, 0): float(count) for (kind, b), count in given.items()}
-    return Counts(counts.nodes, counts.replicas, shares, counts.filled, settled=True)
+        return {}
+    given = _rounded(alone, replicas, split.shares) or _dealt(alone, replicas)
+    return None if given is None else {(kind, bundles[at]): count for (kind, at), count in given.items()}
 
 
-def _rounded(
-    table: FleetTable, replicas: dict[int, int], shares: dict[tuple[int, int], float]
-) -> dict[tuple[int, int], int] | None:
+def _rounded(table: FleetTable, replicas: Mapping[int, int], shares: Mapping[tuple[int, int], float]) -> Given | None:
     """Keep the whole part of each share, and put what is left where it fits best, the largest first."""
     given: dict[tuple[int, int], int] = defaultdict(int)
     left = {b: bundle.units for b, bundle in enumerate(table.bundles)}
@@ -115,8 +145,8 @@ def _rounded(
     return {key: count for key, count in given.items() if count}
 
 
-def _dealt(table: FleetTable, replicas: dict[int, int]) -> dict[tuple[int, int], int] | None:
-    """Ask the solver for any way to deal whole classes out."""
+def _dealt(table: FleetTable, replicas: Mapping[int, int]) -> Given | None:
+    """Ask the solver for any way to deal whole classes out: {} where there is none, None where it ran out of time."""
     model = mathopt.Model()
     given: dict[tuple[int, int], mathopt.Variable] = {}
     for kind, count in replicas.items():
@@ -131,7 +161,7 @@ def _dealt(table: FleetTable, replicas: dict[int, int]) -> dict[tuple[int, int],
         model.add_linear_constraint(mathopt.fast_sum(mine) == bundle.units)
     run = run_highs(model, DEAL_SECONDS, tolerance=ROUNDING)
     if not run.has_solution:
-        return None
+        return {} if run.status == "infeasible" else None
     values = run.values()
     found = {key: round(values[variable]) for key, variable in given.items() if round(values[variable])}
     loads: dict[int, float] = defaultdict(float)

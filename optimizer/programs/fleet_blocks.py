@@ -11,7 +11,7 @@ kind by kind, and asks the linear program only of what is left; every set that t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from optimizer.programs.mathopt_outcome import Deadline, run_highs, run_lp
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
+Replicas = Counts
 MOST_PARTS = 100_000
 MOST_SETS = 4_000
 MOST_SAMPLES, SAMPLED = 12, 1_000
@@ -30,7 +31,7 @@ ASKED_AT_ONCE = 40
 FIRST_KINDS = 16
 PRICE_GAP, MOST_PRICE_S = 1e-5, 3.0
 COVER_GAP = 1e-4
-TURNS, STEP, OVERFULL, HEAVY = 60, 3.0, 1e-7, 1e18
+TURNS, STEP, OVERFULL, HEAVY = 200, 3.0, 1e-7, 1e18
 FIRST_STEP, LONGER_STEP = 0.01, 1.6  # of the bound, in the search for a cheapest set
 SLACK = 1e-9
 
@@ -104,46 +105,51 @@ class Block:
             self.add_cut(prices)
             return Priced(float(prices @ replicas) * (1 - COVER_GAP), replicas)
         clock = Deadline(time_limit_s)
-        try:
-            replicas = self._cheapest(prices, clock)
-        except TooManyError:
+        found = self.cheapest(prices, clock)
+        if found is None:
             return self._price_by_program(prices, clock.left_s)
-        self._learn(prices, replicas)
-        return Priced(float(prices @ replicas) * (1 - SLACK), replicas)
+        self._learn(prices, found)
+        return Priced(float(prices @ found) * (1 - SLACK), found)
 
     def cheapest(self, prices: Floats, clock: Deadline) -> Counts | None:
         """Return a set that no other is cheaper than; None where it was not found in time."""
         try:
-            return self._cheapest(prices, clock)
+            return next(self.in_order(prices, clock))
         except TooManyError:
             return None
 
-    def _cheapest(self, prices: Floats, clock: Deadline) -> Counts:
-        """Return a cheapest set: of all that keep the cuts within a cost, the cheapest that carries the demand.
+    def in_order(self, prices: Floats, clock: Deadline) -> Iterator[Counts]:
+        """Return all sets that carry the demand, the cheapest first.
 
-        The cost grows from what the cuts say on their own, and by ever longer steps.
+        Of all that keep the cuts within a cost, they are asked in turn. The cost grows from what the cuts say on their
+        own, and by ever longer steps.
 
         Raises:
             TooManyError: there are too many sets to look at, or the time is over.
         """
         self.add_cut(prices)
-        step = FIRST_STEP
+        step, done = FIRST_STEP, 0.0
         least = self._least_cost(prices)
         while True:
-            parts = self._all_within(prices, least * (1 + step), clock)
-            alive = np.ones(len(parts), dtype=bool)
-            for index in np.argsort(parts @ prices, kind="stable"):
+            limit = least * (1 + step)
+            parts = self._all_within(prices, limit, clock)
+            cost = parts @ prices
+            alive = cost > done
+            for index in np.argsort(cost, kind="stable"):
                 if not alive[index]:
                     continue
                 known = len(self._cuts)
                 if self.carries(parts[index]):
-                    return np.array(parts[index])
+                    yield np.array(parts[index])
                 if clock.passed:
                     raise TooManyError
-                alive[index] = False
                 for cut in self._cuts[known:]:
                     alive &= parts @ cut >= 1 - SLACK
-            step *= LONGER_STEP
+            step, done = step * LONGER_STEP, limit * (1 + SLACK)
+
+    def _least_cost(self, prices: Floats) -> float:
+        """Return what no set costs less than, by the best single cut."""
+        return max(1 / float((cut / prices).max()) for cut in self._cuts)
 
     def _all_within(self, prices: Floats, limit: float, clock: Deadline) -> Counts:
         """List what keeps the cuts within a cost; where that is too much, look for more cuts once."""
@@ -152,10 +158,6 @@ class Block:
         except TooManyError:
             self._sample(prices, limit, clock)
             return self._candidates(prices, limit, clock)
-
-    def _least_cost(self, prices: Floats) -> float:
-        """Return what no set costs less than, by the best single cut."""
-        return max(1 / float((cut / prices).max()) for cut in self._cuts)
 
     def _price_by_program(self, prices: Floats, time_limit_s: float) -> Priced | None:
         """Solve a mixed-integer program, first of the kinds that look best: they rule most of the others out."""
@@ -176,12 +178,6 @@ class Block:
                 return None
             else:
                 most = len(order)
-
-    def like(self, prices: Floats, time_limit_s: float) -> Counts | None:
-        """Return a set of replicas that is cheap at these prices, of the kinds that look best; None without one."""
-        some = np.sort(np.argsort(self.floors(prices), kind="stable")[:FIRST_KINDS])
-        priced = self._price_of(some, prices, time_limit_s, relative_gap=0.02)
-        return priced.replicas if priced is not None and self.carries(priced.replicas) else None
 
     def _price_of(
         self, kinds: Counts, prices: Floats, time_limit_s: float, *, relative_gap: float = PRICE_GAP
@@ -282,7 +278,7 @@ class Block:
             TooManyError: there are too many.
         """
         while True:
-            parts = self._least(self._all_within(prices, limit, clock))
+            parts = self._least(self._all_within(prices, limit, clock), clock)
             cheapest = np.argsort(parts @ prices, kind="stable")[:ASKED_AT_ONCE]
             known = len(self._cuts)
             for index in cheapest:
@@ -308,8 +304,12 @@ class Block:
             if len(self._cuts) - known <= len(drawn) // 10 or clock.passed:
                 return
 
-    def _least(self, parts: Counts) -> Counts:
-        """Leave out sets that take up at least as much room as another one."""
+    def _least(self, parts: Counts, clock: Deadline) -> Counts:
+        """Leave out sets that take up at least as much room as another one.
+
+        Raises:
+            TooManyError: the time is over.
+        """
         cuts = np.array(self._cuts)
         cover = parts @ cuts.T
         spare = np.zeros(len(parts), dtype=bool)
@@ -322,6 +322,8 @@ class Block:
         parts, room = parts[order], room[order]
         alive = np.ones(len(parts), dtype=bool)
         for index in range(len(parts)):
+            if index % 64 == 0 and clock.passed:
+                raise TooManyError
             if alive[index]:
                 later = np.flatnonzero(alive[index + 1 :]) + index + 1
                 alive[later[(room[later] >= room[index]).all(axis=1)]] = False

@@ -24,7 +24,7 @@ from optimizer.programs.layout import Settings
 from optimizer.programs.mathopt_outcome import Deadline, run_highs, run_lp
 
 FIRST_WINDOW, WIDEN = 2e-4, 2.0  # of the bound
-VARIED, SPREAD = 6, 0.35
+VARIED, SPREAD, VARY_SECONDS = 6, 0.3, 0.3
 MOST_ROUNDS, PRICES_GAP = 30, 1e-4
 LEAST_PRICE = 0.1  # of the cheapest room that is not free
 
@@ -146,8 +146,9 @@ class ColumnSearch:
 
     def _widen(self, point: Point) -> Found:
         prices, least, bound = point.prices, point.least, point.bound
-        best: Chosen | None = None
-        cost, proved = np.inf, bound
+        self._vary(point, VARIED)
+        best, cost, _ = self._choose_of(self.sets, np.inf)
+        proved = bound
         window = FIRST_WINDOW * bound
         while proved < cost - self.relaxed.step_gap() and not self.clock.passed:
             try:
@@ -159,10 +160,6 @@ class ColumnSearch:
             # A fleet with a set that is not listed costs at least bound + window.
             proved = max(proved, min(bound + window, of_sets, cost))
             window = min(window * WIDEN, cost - bound)
-        if proved < cost - self.relaxed.step_gap():
-            self._vary(point, VARIED)
-            chosen, objective, _ = self._choose_of(self.sets, cost)
-            best, cost = (chosen, objective) if chosen is not None else (best, cost)
         return Found(None if best is None else best.counts, cost, min(proved, cost))
 
     def _vary(self, point: Point, rounds: int) -> None:
@@ -176,7 +173,7 @@ class ColumnSearch:
             rng = np.random.default_rng([self.settings.seed, index, seed])
             block = self.blocks[index]
             other = self._prices(block, point.room_prices * np.exp(rng.normal(0.0, SPREAD, len(point.room_prices))))
-            found = block.like(other, self.clock.left_s)
+            found = block.cheapest(other, Deadline(min(VARY_SECONDS, self.clock.left_s)))
             if found is not None:
                 self.sets[index].append(found)
 

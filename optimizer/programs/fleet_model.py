@@ -48,6 +48,8 @@ class FleetModel:
         scale: 1, or the variable that says which part of the demand is served.
         takes: (kind, bundle) -> whether the kind serves the bundle, where a part of whole classes is served.
         filled: (site, period) -> (what a node holds, nodes that hold it), where counting GPUs is not enough.
+        served, limit_rows, budget_row: rows of (bundle, period), of limits by position (of the last period), and the
+            budget's.
         room: the rows that couple replicas with nodes.
         taken: where sets of replicas are chosen from, each with its literal.
     """
@@ -95,6 +97,9 @@ class FleetModel:
         self.starts: dict[tuple[int, int, int], mathopt.Variable] = {}
         self.filled: dict[tuple[int, int], list[tuple[dict[int, int], mathopt.Variable]]] = {}
         self.labels: dict[tuple[bool, int], mathopt.Variable] = {}
+        self.served: dict[tuple[int, int], mathopt.LinearConstraint] = {}
+        self.limit_rows: dict[int, mathopt.LinearConstraint] = {}
+        self.budget_row: mathopt.LinearConstraint | None = None
         self.cost_rows: dict[mathopt.Variable, Fraction] = {}
         most = math.inf if unbounded else 1.0
         self.scale: Expression = self.model.add_variable(lb=0.0, ub=most) if scaled else 1.0
@@ -251,7 +256,8 @@ class FleetModel:
             # The variables of a whole class are the same in every period.
             for period in there[:1] if self.counted else there:
                 whole = bundle.units if self.counted else self.scale
-                self.model.add_linear_constraint(mathopt.fast_sum(served[b, period]) == whole)
+                row = mathopt.fast_sum(served[b, period]) == whole
+                self.served[b, period] = self.model.add_linear_constraint(row)
 
     @cached_property
     def undivided(self) -> frozenset[tuple[int, int]]:
@@ -274,7 +280,7 @@ class FleetModel:
             for kind, served in self.table.serves.items()
             if b in served and (kind, period) in self.replicas
         )
-        self.model.add_linear_constraint(parts >= self.scale)
+        self.served[b, period] = self.model.add_linear_constraint(parts >= self.scale)
 
     def add_packing(self) -> None:
         """Replicas fit on the nodes of their site: no replica is torn apart, none shares a node that it spans."""
@@ -348,21 +354,21 @@ class FleetModel:
 
     def add_limits(self) -> None:
         """No more nodes than quotas allow, in every period."""
-        for limit in self.instance.limits:
+        for index, limit in enumerate(self.instance.limits):
             if limit.name in self.without:
                 continue
             for period in self.table.periods:
                 counted = mathopt.fast_sum(
                     weight * self.site_nodes(site, period) for site, weight in limit.weights.items()
                 )
-                self.model.add_linear_constraint(counted <= limit.most)
+                self.limit_rows[index] = self.model.add_linear_constraint(counted <= limit.most)
 
     def add_budget(self) -> None:
         """An hour costs no more than the budget, on average over the cycle."""
         if self.instance.budget_micro_usd is None or "budget" in self.without:
             return
         most: Fraction = self.instance.budget_micro_usd * cycle_hours(self.instance)
-        self.model.add_linear_constraint(self.cost() <= int(most / self.step) * self._unit)
+        self.budget_row = self.model.add_linear_constraint(self.cost() <= int(most / self.step) * self.unit)
 
     def add_kind_counts(self) -> None:
         """There are no more kinds than allowed, in all and for one model; kinds of one label are one."""
@@ -455,7 +461,7 @@ class FleetModel:
         return cost_step(self.cost_rows.values()) or Fraction(1)
 
     @cached_property
-    def _unit(self) -> float:
+    def unit(self) -> float:
         """What a step counts in the objective."""
         largest = max((cost / self.step for cost in self.cost_rows.values()), default=Fraction(1))
         return 1.0 if largest <= LARGEST_COST else LARGEST_COST / float(largest)
@@ -463,26 +469,26 @@ class FleetModel:
     @property
     def micro_usd_per_unit(self) -> float:
         """What one unit of the objective is worth."""
-        return float(self.step) / self._unit
+        return float(self.step) / self.unit
 
     def cost(self) -> Expression:
         """Cost over the cycle, in the unit of the objective."""
         return mathopt.fast_sum(
-            float(cost / self.step) * self._unit * variable for variable, cost in self.cost_rows.items() if cost
+            float(cost / self.step) * self.unit * variable for variable, cost in self.cost_rows.items() if cost
         )
 
     def missing_room(self) -> Expression:
         """Return what missing room costs, in the unit of the objective: far more than any node."""
-        dearest = max((float(cost / self.step) * self._unit for cost in self.cost_rows.values()), default=1.0)
+        dearest = max((float(cost / self.step) * self.unit for cost in self.cost_rows.values()), default=1.0)
         return mathopt.fast_sum(MISSING * dearest * one for one in self.missing)
 
     def step_gap(self) -> float:
         """Return a gap of the objective that is less than one step."""
-        return 0.999 * self._unit
+        return 0.999 * self.unit
 
     def bound_micro_usd(self, bound: float) -> Fraction:
         """Return the least cost that is possible above a bound on the objective: costs come in steps."""
-        steps = bound / self._unit
+        steps = bound / self.unit
         return max(-(-Fraction(steps * (1 - 1e-9) - 1e-6) // 1), 0) * self.step
 
     def hint(self, start: FleetAnswer) -> dict[mathopt.Variable, float]:

@@ -11,6 +11,15 @@ from optimizer.programs.fleet_columns import ColumnSearch, Found, worth_separati
 from optimizer.programs.fleet_instance import FleetAnswer, Survive
 from optimizer.programs.fleet_model import Counts, FleetModel
 from optimizer.programs.fleet_money import fleet_cost
+from optimizer.programs.fleet_reduce import (
+    SHARE_OF_TIME,
+    Relaxation,
+    exact_cost,
+    left_possible,
+    promising,
+    restricted,
+    worth_reducing,
+)
 from optimizer.programs.fleet_survive import SurvivingModel, node_contents, violated
 from optimizer.programs.fleet_table import FleetTable
 from optimizer.programs.layout import Settings
@@ -18,7 +27,7 @@ from optimizer.programs.mathopt_outcome import Deadline, run_highs
 from optimizer.programs.outcome import Status
 
 SCALE_GAP = SCALE_TOLERANCE = 1e-9
-FIRST_TRY, LEAST_TRY_S = 0.1, 0.5  # of the time limit, for the model as it stands
+FIRST_TRY, FEW_MODELS = 0.1, 3  # of the time limit, for the model as it stands; as many times as long for few models
 Aim = Literal["cost", "scale", "nothing"]
 
 
@@ -46,6 +55,7 @@ def solve_fleet(
     aim: Aim,
     without: Iterable[str] = (),
     replicas: Mapping[tuple[int, int], int] | None = None,
+    reduce: bool = True,
     start: FleetAnswer | None = None,
 ) -> Solved:
     """Solve an instance for one aim: the least cost, the largest part of the demand, or any fleet at all.
@@ -57,6 +67,7 @@ def solve_fleet(
         aim: what is wanted.
         without: names of rules that need not hold.
         replicas: (kind, period) -> replicas, where they are settled already.
+        reduce: leave kinds out of a large table that cannot be in a cheapest fleet.
         start: a fleet that keeps every rule, to begin from.
 
     Raises:
@@ -69,6 +80,10 @@ def solve_fleet(
         if counts is not None:
             cost = float(fleet_cost(table.instance, counts.nodes))
             return Solved("optimal", counts, cost)
+    if alone and reduce and worth_reducing(table):
+        reduced = _solve_reduced(table, settings, clock)
+        if reduced is not None:
+            return reduced
     # Where no demand has to be served, none has to be served after a loss.
     surviving = "nothing" if left_out & {"survive", "traffic"} else table.instance.survive
     contents = {site: node_contents(table, site) for site in table.kinds_at} if surviving == "node" else None
@@ -106,6 +121,28 @@ class _Ended:
     bound: float | None
     objective: float | None = None
     scale: float = 1.0
+
+
+def _solve_reduced(table: FleetTable, settings: Settings, clock: Deadline) -> Solved | None:
+    """Leave kinds out that cannot be in a cheapest fleet, by what a fleet of the most promising ones costs."""
+    priced = Relaxation(table).solve(clock)
+    if priced is None:
+        return None
+    few = promising(priced)
+    share = Deadline(SHARE_OF_TIME * clock.left_s)
+    first = solve_fleet(restricted(table, few), settings, share, aim="cost", reduce=False)
+    if first.counts is None:
+        return None
+    cost = exact_cost(table, first.counts.nodes)
+    kinds = left_possible(priced, cost)
+    bound = max(priced.bound, min(first.bound or 0.0, cost) if set(kinds) <= set(few) else 0.0)
+    if bound >= cost or len(kinds) == len(table.serves):
+        return Solved("optimal", first.counts, cost) if bound >= cost else None
+    last = solve_fleet(restricted(table, kinds), settings, clock, aim="cost", reduce=False)
+    bound = max(bound, min(last.bound or 0.0, cost))
+    if last.counts is None or exact_cost(table, last.counts.nodes) >= cost:
+        return Solved("optimal" if bound >= cost else "feasible", first.counts, bound)
+    return Solved(last.status, last.counts, bound)
 
 
 def _solve_once(
@@ -157,7 +194,9 @@ def _solve_surviving(
 
 def _solve_separately(fleet: FleetModel, settings: Settings, clock: Deadline) -> _Ended:
     """Give the model as it stands a short try, then search by sets of replicas, then give it the rest of the time."""
-    first = _solve_once(fleet, settings, clock, "cost", max(FIRST_TRY * settings.time_limit_s, LEAST_TRY_S))
+    models = len({bundle.group for bundle in fleet.table.bundles})
+    share = FIRST_TRY * (FEW_MODELS if models <= FEW_MODELS else 1)
+    first = _solve_once(fleet, settings, clock, "cost", share * clock.left_s)
     if first.status in ("optimal", "infeasible"):
         return first
     found = ColumnSearch(fleet.table, settings, clock).run()

@@ -51,6 +51,16 @@ class Run:
             raise RuntimeError(f"a solver run that ended {self.status} has no values")
         return float(self.result.variable_values(variable))
 
+    def dual(self, row: mathopt.LinearConstraint) -> float:
+        """Return the dual of a row of a linear program.
+
+        Raises:
+            RuntimeError: there is no optimum to read it at.
+        """
+        if self.status != "optimal":
+            raise RuntimeError(f"a solver run that ended {self.status} has no duals")
+        return float(self.result.dual_values(row))
+
     def values(self) -> Mapping[mathopt.Variable, float]:
         """Return every variable's value, in one pass.
 

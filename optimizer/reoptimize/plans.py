@@ -78,6 +78,22 @@ def read_saved(path: Path) -> SavedPlan:
         QuestionError: the file cannot be read, is no plan, or its question is not one any more.
     """
     data = read_bounded(path, MAX_BYTES, "what `solve --json` prints")
+    plan = parse_plan(data, path)
+    asked = _at_any_day(plan.scenario)
+    build: Any = build_fleet_scenario if isinstance(plan, FleetPlan) else build_scenario
+    return SavedPlan(path, hashlib.sha256(data).hexdigest(), plan, build(asked, f"{path}: scenario"))
+
+
+def parse_plan(data: bytes, path: Path | str) -> Plan | FleetPlan:
+    """Read what `solve --json` printed, of one layout or of a fleet.
+
+    Args:
+        data: the text.
+        path: where it comes from, for messages.
+
+    Raises:
+        QuestionError: it is no plan.
+    """
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -86,14 +102,11 @@ def read_saved(path: Path) -> SavedPlan:
         ) from None
     if not isinstance(fields, dict) or "scenario" not in fields:
         raise QuestionError(f"{path}: is not a plan; expected what `shardwise solve --json` prints")
-    fleet = fields.get("kind") == "fleet"
-    plan: Any = _validated(FleetPlan if fleet else Plan, fields, path)
-    asked = _at_any_day(plan.scenario)
-    build: Any = build_fleet_scenario if fleet else build_scenario
-    return SavedPlan(path, hashlib.sha256(data).hexdigest(), plan, build(asked, f"{path}: scenario"))
+    plan: Any = _validated(FleetPlan if fields.get("kind") == "fleet" else Plan, fields, path)
+    return plan  # type: ignore[no-any-return]
 
 
-def _validated(kind: type[BaseModel], fields: dict[str, Any], path: Path) -> BaseModel:
+def _validated(kind: type[BaseModel], fields: dict[str, Any], path: Path | str) -> BaseModel:
     try:
         return kind.model_validate_json(json.dumps(fields))
     except ValidationError as error:

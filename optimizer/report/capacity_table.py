@@ -36,7 +36,8 @@ def print_capacity_answer(answer: CapacityAnswer, console: Console | None = None
 
 
 def _proof(answer: CapacityAnswer) -> str:
-    how = SHARES_ARE[answer.shares_are]
+    several = answer.shares_are == "continuous" and any(use.model for use in answer.kinds)
+    how = "a model may run on several kinds" if several else SHARES_ARE[answer.shares_are]
     if answer.status == "optimal":
         return f"Proved in {answer.seconds:.2f} s: no choice of replicas costs less, where {how}."
     known = "nothing is known of the least cost"

@@ -49,7 +49,7 @@ _COUNTS = (*SIZES, "replicas", "nodes", "gpus_rented", "gpus_per_node")
 _NODES_OF = re.compile(r"(\d+)\s+nodes?\s+(?:of|with)\s+(\d+)\s*(?:[x\u00d7]|gpus?\b(?:\s+of\b)?)\s*", re.IGNORECASE)
 _COUNT_OF = re.compile(r"(?<![\w.=-])(\d+)\s*[x\u00d7](?!\d)", re.IGNORECASE)
 _NUMBER_NOUN = re.compile(r"(?<![\w.=-])(\d+)\s+(nodes?|replicas?|gpus?)\b", re.IGNORECASE)
-_KV_NOUN = re.compile(r"\b(bf16|fp16|fp8)\s+kv(?:[\s_-]cache)?\b", re.IGNORECASE)
+_KV_NOUN = re.compile(r"(?<![=:\w])(bf16|fp16|fp8)\s+kv(?:[\s_-]cache)?\b(?!\s*[=:])", re.IGNORECASE)
 _GLUED = re.compile(r"(attention[-_]?dp|tp|pp|ep|dp)[\s=:]*(\d+)(?:attention)?", re.IGNORECASE)
 _PAIR = re.compile(r"([A-Za-z][A-Za-z_-]*)\s*[=:]\s*(\S+)")
 _IGNORED = {"in", "on", "of", "with", "and", "at", "a", "an", "the", "global", "gpu", "gpus"}

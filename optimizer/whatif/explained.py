@@ -52,7 +52,7 @@ def explain_answer(
     model, today = load_model(scenario.model), _day_of(plan)
     listed = catalog or load_offers(plan.prices.as_of, scenario.prices.offers_files, today=today)
     problem = pose(scenario, model=model, catalog=listed, today=today)
-    chosen = _chosen(problem, today)
+    chosen = chosen_of(problem, today)
     about: dict[str, Any] = {
         "plan": where,
         "summary": plan.summary,
@@ -100,7 +100,7 @@ def _day_of(plan: Plan) -> date:
     return plan.prices.seen_on + timedelta(days=plan.prices.age_days)
 
 
-def _chosen(problem: Problem, today: date) -> Chosen | None:
+def chosen_of(problem: Problem, today: date) -> Chosen | None:
     """Solve the question; return its answer with the row it comes from, or None where nothing is feasible."""
     feasible = holding(problem, problem.feasible)
     if feasible.empty:

@@ -8,7 +8,7 @@ from catalogs.gpus import get_gpu
 from catalogs.models import load_model
 from optimizer.divisibility import check_split
 from optimizer.engines import engine_version
-from optimizer.memory import Footprint, MemoryPolicy, breakdown, engine_flags, footprint
+from optimizer.memory import Footprint, MemoryPolicy, breakdown, footprint
 from optimizer.memory.cache_log import cache_log
 from optimizer.memory.engine_weights import engine_weights_extra_bytes
 from optimizer.memory.eras import batch_defaults, default_fraction, gathered_graphs_bytes
@@ -180,96 +180,6 @@ def test_sglang_holds_compressed_attention_whole() -> None:
     assert engine_weights_extra_bytes("sglang", model, split, 10.0) == 0
     assert engine_weights_extra_bytes("vllm", model, split, 9.0) == 0
     assert engine_weights_extra_bytes("sglang", load_model("deepseek-ai/DeepSeek-R1"), split, 9.0) == 0
-
-
-class TestFlags:
-    """Flags that give a layout."""
-
-    def test_vllm(self) -> None:
-        """The engine's fraction, the context and the requests are typed as they are; FP8 is made while loading."""
-        policy = MemoryPolicy("engine", engine="vllm@0.19", gpu_memory_utilization=0.93)
-        found = engine_flags(
-            load_model(LLAMA_70B), Split("fp8", "fp8", 4), policy, 79.2 * GIB, context_tokens=8192, concurrency=32
-        )
-        assert found.flags == (
-            "--tensor-parallel-size 4",
-            "--gpu-memory-utilization 0.93",
-            "--max-model-len 8192",
-            "--max-num-seqs 32",
-            "--max-num-batched-tokens 8192",
-            "--kv-cache-dtype fp8",
-            "--quantization fp8",
-        )
-        assert "outside the memory fraction" in found.notes[0]
-
-    def test_sixteen_bit_weights_name_their_dtype(self) -> None:
-        """BF16 weights are asked for by --dtype."""
-        found = engine_flags(
-            load_model(LLAMA_8B),
-            Split("bf16", "bf16", 1, pp=2),
-            MemoryPolicy(),
-            79.2 * GIB,
-            context_tokens=4096,
-            concurrency=8,
-        )
-        assert "--dtype bfloat16" in found.flags
-        assert "--pipeline-parallel-size 2" in found.flags
-        assert found.notes == ()
-
-    def test_the_smallest_fraction_holds_the_requests(self) -> None:
-        """Under the rule of thumb the fraction is the first hundredth with which the engine holds what is asked."""
-        model, split = load_model(LLAMA_8B), Split("bf16", "bf16", 1)
-        found = engine_flags(model, split, MemoryPolicy(), 79.2 * GIB, context_tokens=8192, concurrency=16)
-        fraction = float(found.flags[1].split()[1])
-        held = footprint(model, split, max_sequences=16)
-
-        def fits(share: float) -> bool:
-            policy = MemoryPolicy("engine", gpu_memory_utilization=share)
-            return breakdown(policy, 79.2 * GIB, held, 16, 8192).fits
-
-        assert fits(fraction)
-        assert not fits(fraction - 0.01)
-
-    def test_requests_beyond_the_gpu_are_said(self) -> None:
-        """More requests than any fraction holds leave a note."""
-        found = engine_flags(
-            load_model(LLAMA_8B),
-            Split("bf16", "bf16", 1),
-            MemoryPolicy(),
-            22 * GIB,
-            context_tokens=131_072,
-            concurrency=64,
-        )
-        assert "any memory fraction" in found.notes[0]
-
-    def test_formats_that_need_another_checkpoint_are_said(self) -> None:
-        """INT4 is not made while loading."""
-        policy = MemoryPolicy("engine", engine="sglang@0.5")
-        found = engine_flags(
-            load_model(LLAMA_70B), Split("int4", "fp8", 2), policy, 79.2 * GIB, context_tokens=8192, concurrency=4
-        )
-        assert "needs a checkpoint" in found.notes[0]
-        assert "--kv-cache-dtype fp8_e4m3" in found.flags
-
-    @pytest.mark.parametrize(
-        ("engine", "expected"),
-        [
-            ("vllm", {"--data-parallel-size 4", "--enable-expert-parallel", "--max-num-seqs 16"}),
-            ("sglang", {"--tp-size 8", "--dp-size 4", "--ep-size 8", "--max-running-requests 64"}),
-            ("trtllm@1.0", {"--tp_size 8", "--ep_size 8", "--max_batch_size 16", "--pp_size 2"}),
-        ],
-    )
-    def test_attention_ranks_and_experts(self, engine: str, expected: set[str]) -> None:
-        """Two-way TP in each of four attention ranks with experts over eight GPUs, in each engine's words."""
-        found = engine_flags(
-            load_model("deepseek-ai/DeepSeek-V3"),
-            Split("fp8", "bf16", 2, pp=2, ep=8, attention_dp=4),
-            MemoryPolicy("engine", engine=engine),
-            139.8 * GIB,
-            context_tokens=8192,
-            concurrency=64,
-        )
-        assert expected <= set(found.flags)
 
 
 class TestSmallest:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from itertools import pairwise, product
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogs.models import ModelSpec
-from optimizer.performance.distributions import PERCENTILES, SHARES, Level
+from optimizer.performance.distributions import PERCENTILES, SHARES, Array, Level
 from optimizer.performance.latency import predict_closed_loop
 from optimizer.performance.open_loop import STEADY, OpenLoop, Variability
 from optimizer.performance.operating_point import closed_loop_percentiles, max_arrival_rate, predict_open_loop
@@ -55,6 +56,12 @@ BOUNDS = {
 def speed(llama_70b: ModelSpec, replicas: ReplicaTable) -> SpeedModel:
     """Two H200 with the 70B model in BF16."""
     return SpeedModel(llama_70b, replicas({}))
+
+
+@pytest.fixture(scope="module")
+def alike(llama_70b: ModelSpec, replicas: ReplicaTable) -> SpeedModel:
+    """Forty of the same replica, to look at forty rates at once."""
+    return SpeedModel(llama_70b, replicas(*[{}] * 40))
 
 
 def seen(done: Simulation, level: Level) -> list[float]:
@@ -169,8 +176,30 @@ def test_percentiles_rise_with_their_level_and_with_load(
         ladder = [float(calm.at(level)[index][0]) for level in PERCENTILES]
         assert all(high >= low * 0.999 for low, high in pairwise(ladder))
         assert ladder[0] >= 0
-        for level in ("p90", "p95", "p99"):
+        for level in PERCENTILES:
             assert busy.at(level)[index][0] >= calm.at(level)[index][0] * 0.9
+
+
+@pytest.mark.parametrize("name", LATENCIES)
+@pytest.mark.parametrize("level", LEVELS)
+def test_targets_hold_at_every_rate_up_to_the_largest(name: str, level: Level, alike: SpeedModel) -> None:
+    """Where a percentile falls again near saturation, the rates at which it was higher are not passed over."""
+    index = LATENCIES.index(name)
+    draw = random.Random(f"{name} {level}")
+    for _ in range(20):
+        slots, inputs, outputs = draw.randint(4, 512), draw.randint(1, 30_000), draw.randint(16, 3000)
+        vary = Variability(draw.uniform(0.5, 8), *[draw.choice((0.0, 1.0))] * 2)
+        most = OpenLoop(alike, slots, inputs, outputs, vary).most
+
+        def latencies(rates: Array) -> Array:
+            found = predict_open_loop(alike, rates, slots, inputs, outputs, vary=vary, levels=(level,))  # noqa: B023
+            return np.asarray(found.at(level)[index])
+
+        target = float(latencies(draw.uniform(0.3, 0.99) * most)[0])
+        asked = {f"{name}_target_s": target}
+        rate = max_arrival_rate(alike, slots, inputs, outputs, at=level, vary=vary, **asked)  # type: ignore[arg-type]
+        over = latencies(np.linspace(0.05, 0.999, alike.rows) * rate) / target
+        assert over.max() <= 1.01 or rate[0] < 1e-6 * most[0], (slots, inputs, outputs, vary, over.max())
 
 
 def test_with_requests_always_in_flight_only_lengths_and_prompts_vary(speed: SpeedModel) -> None:

@@ -23,6 +23,11 @@ FAMILIES = {
     "committed and hourly over three periods": {
         "periods": 3, "options": "mixed", "sites": 1, "kinds": 2, "cap": 1, "load": 1,
     },
+    "a node is a replica": {"gpus": (1,), "sizes": (1,), "sites": 3, "kinds": 3, "cap": 4},
+    "a node is a replica, whole classes": {
+        "gpus": (1,), "sizes": (1,), "sites": 3, "kinds": 3, "cap": 4, "classes": 4, "whole_classes": True, "load": 2,
+    },
+    "a node is a replica, two models": {"gpus": (1,), "sizes": (1,), "sites": 4, "kinds": 4, "cap": 3, "models": 2},
     "a quota": {"limits": (QUOTA,)},
     "a budget": {"budget_micro_usd": 20_000_000},
     "one kind": {"max_kinds": 1},

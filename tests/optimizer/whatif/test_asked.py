@@ -47,6 +47,7 @@ READ: dict[str, dict[str, Any]] = {
     "dp=8attention ep=8": {"attention_dp": 8, "ep": 8},
     "p5.48xlarge in us-east-1": {"instance_type": "p5.48xlarge", "region": "us-east-1"},
     "provider=AWS kv=fp8 weights=int4": {"provider": "aws", "kv_cache": "fp8", "weights": "int4"},
+    "L40S weights=bf16 kv_cache=bf16": {"gpus": ("L40S-48GB",), "weights": "bf16", "kv_cache": "bf16"},
     "nodes=3 4x L40S": {"gpus": ("L40S-48GB",), "nodes": 3, "gpus_per_node": 4},
 }
 
