@@ -233,7 +233,7 @@ class TestCommand:
         ("content", "out", "said"),
         [
             ("{}", "report.html", "is not a plan"),
-            ("[1", "report.html", "is not a plan"),
+            ("[1", "report.html", "is not JSON"),
             ('{"kind": "fleet"}', "report.html", "is not a plan"),
             ("{}", "report.pdf", "expected a file that ends in .html"),
         ],
