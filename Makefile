@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test lint types imports unit benchmark format clean
+.PHONY: help setup demo test lint types imports unit benchmark pages format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ unit: $(STAMP)  ## the tests, on all cores
 
 benchmark: $(STAMP)  ## measured figures of speed and growth
 	$(BIN)/python -m tests.benchmarks
+
+pages: $(STAMP)  ## rewrite what commands print in the pages; read the difference
+	$(BIN)/pytest -q tests/documents --refresh-golden
 
 format: $(STAMP)  ## rewrite the sources as ruff would have them
 	$(BIN)/ruff check --fix .

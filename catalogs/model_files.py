@@ -47,6 +47,22 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
     raise UnknownNameError("model", name_or_path[:200], bundled_models(), _PATH_HINT)
 
 
+def named_model(name: str) -> ModelSpec:
+    """Return a bundled model, or one that was read from the Hub before, by its name; what it says is never a path.
+
+    Raises:
+        UnknownNameError: neither has this name; near matches.
+        DataFileError: the kept file of a model from the Hub cannot be read.
+    """
+    known = _index().get(name.strip().lower())
+    if known is not None:
+        return _bundled(*known)
+    pulled = pulled_model(name.strip())
+    if pulled is None:
+        raise UnknownNameError("model", name[:200], bundled_models())
+    return pulled
+
+
 @lru_cache(maxsize=1)
 def bundled_models() -> tuple[str, ...]:
     """Names of the bundled models, sorted, without parsing them."""

@@ -7,7 +7,7 @@ hand
 This module only gathers the names that others use:
 
     model_records.py        Attention, Mlp, Layer, Checkpoint          model_spec.py          ModelSpec and its sums
-    model_parser.py         parse_config                               model_files.py         load_model, bundled_models
+    model_parser.py         parse_config                               model_files.py         load_model, named_model
     model_config.py         keys of an untrusted config, within bounds architectures/         one function per family of
     models
     model_quantization.py   quantization_config -> Checkpoint          model_tensor_names.py  module names -> tensor
@@ -17,7 +17,7 @@ This module only gathers the names that others use:
 """
 
 from catalogs.model_config import ModelConfigError
-from catalogs.model_files import bundled_models, load_model
+from catalogs.model_files import bundled_models, load_model, named_model
 from catalogs.model_parser import parse_config
 from catalogs.model_precision import bytes_per_parameter, kind_bytes, storage
 from catalogs.model_records import (
@@ -49,6 +49,7 @@ __all__ = [
     "bytes_per_parameter",
     "kind_bytes",
     "load_model",
+    "named_model",
     "parse_config",
     "storage",
 ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import (
     BENCHMARK,
     KEPT,
@@ -58,10 +59,12 @@ from optimizer.commands import (
     budget,
     explain,
     import_,
+    mcp,
     pareto,
     reoptimize,
     report,
     schema,
+    serve,
     shock,
     solve_fleet,
     watch,
@@ -132,7 +135,10 @@ def solve(
     question: Annotated[
         Text,
         typer.Argument(
-            metavar="SCENARIO.yaml|MODEL", help="A scenario file, or a model with the flags below.", show_default=False
+            metavar="SCENARIO.yaml|MODEL",
+            help="A scenario file, or a model with the flags below.",
+            show_default=False,
+            autocompletion=completion.QUESTION,
         ),
     ] = None,
     input_tokens: Annotated[Text, traffic("--input-tokens", "Mean prompt length.")] = None,
@@ -376,7 +382,12 @@ def predict(
 
 @app.command(epilog=EPILOG)
 def simulate(
-    plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed.")],
+    plan: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAN.json", help="What `shardwise solve --json` printed.", autocompletion=completion.PLAN
+        ),
+    ],
     trace: Annotated[
         str, option("--trace", help="CSV of requests: arrival, input tokens, output tokens.", metavar="FILE")
     ],
@@ -647,6 +658,8 @@ def validate_decisions(
 explain.register(app)
 schema.register(app)
 report.register(app)
+serve.register(app)
+mcp.register(app)
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from optimizer import completion
+
 TRAFFIC, TARGETS, LIMITS, MEMORY, SPEED, PRICES, OUTPUT = (
     "Traffic",
     "Latency targets (means; --at for a percentile)",
@@ -36,7 +38,14 @@ def option(
         panel: the heading that it stands under.
     """
     said = f"{help} Default: {default}." if default else help
-    return typer.Option(*names, help=said, metavar=metavar, show_default=False, rich_help_panel=panel)
+    return typer.Option(
+        *names,
+        help=said,
+        metavar=metavar,
+        show_default=False,
+        rich_help_panel=panel,
+        autocompletion=completion.of_flag(names[0]),
+    )
 
 
 Text = str | None
@@ -68,7 +77,12 @@ Plot = Annotated[
 ]  # fmt: skip
 Csv = Annotated[bool, option("--csv", help="Print CSV instead of a table.", panel=OUTPUT)]
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A bundled model's Hub name, a config.json, or its folder.")
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A bundled model's Hub name, a config.json, or its folder.",
+        autocompletion=completion.MODEL,
+    ),
 ]
 GpuName = Annotated[str, option("--gpu", help="GPU type, as in `shardwise catalog gpus`.", metavar="NAME")]
 Tp = Annotated[Text, option("--tp", help="Tensor parallel size.", metavar="N", default="1")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from numbers import Real
 from typing import Annotated, Any, get_args
@@ -44,6 +45,18 @@ def _read_number(value: Any) -> float | int | None:
     return value if isinstance(value, Real) else None  # type: ignore[return-value]  # int, float and numpy's
 
 
+@dataclass(frozen=True, slots=True)
+class Checked(BeforeValidator):
+    """A check of a value, with what a JSON schema says of it: keyword and value."""
+
+    schema: tuple[tuple[str, Any], ...] = ()
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        """Return the schema of the field with what is known of its values."""
+        found: dict[str, Any] = handler(core_schema)
+        return {**found, **dict(self.schema)}
+
+
 def whole(low: int, high: int) -> BeforeValidator:
     """Accept a whole number from low to high."""
 
@@ -53,7 +66,7 @@ def whole(low: int, high: int) -> BeforeValidator:
             raise ValueError(f"expected a whole number from {low:,} to {high:,}")
         return int(number)
 
-    return BeforeValidator(check)
+    return Checked(check, schema=(("minimum", low), ("maximum", high)))
 
 
 def number(accepted: str, holds: Callable[[float], bool]) -> BeforeValidator:
@@ -65,7 +78,7 @@ def number(accepted: str, holds: Callable[[float], bool]) -> BeforeValidator:
             raise ValueError(f"expected {accepted}")
         return float(number)
 
-    return BeforeValidator(check)
+    return Checked(check, schema=(("description", f"{accepted[:1].upper()}{accepted[1:]}."),))
 
 
 def as_list(value: Any) -> Any:

@@ -269,6 +269,13 @@ class ReoptimizeFlags(RunFlags):
         return min(given, default=None)
 
 
+class McpFlags(Part):
+    """How `shardwise mcp` serves."""
+
+    workers: Annotated[int, whole(1, 256)] | None = None
+    time_limit: Seconds = 120.0
+
+
 class WatchFlags(Part):
     """How `shardwise watch` runs."""
 

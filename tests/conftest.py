@@ -26,5 +26,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--refresh-golden",
         action="store_true",
-        help="Rewrite tests/optimizer/golden/*/report.txt from today's answers.",
+        help="Rewrite golden reports, and what commands print in the pages, from today's answers.",
     )

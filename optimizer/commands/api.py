@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import Json, NoCalibration, Text, Texts, option
 from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_json
 from optimizer.commands.whatif import whatif_app
@@ -16,7 +17,12 @@ DUTY = "When traffic arrives"
 @whatif_app.command("api", epilog=EPILOG)
 def whatif_api(
     scenario: Annotated[
-        str, typer.Argument(metavar="SCENARIO.yaml", help="The question; its traffic is that of the busiest hours.")
+        str,
+        typer.Argument(
+            metavar="SCENARIO.yaml",
+            help="The question; its traffic is that of the busiest hours.",
+            autocompletion=completion.SCENARIO,
+        ),
     ],
     against: Annotated[
         str, option("--against", help="As in deepseek/deepseek-chat, by genai-prices.", metavar="PROVIDER/MODEL")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import AsOf, Json, NoCalibration, Text, Texts, limit, option
 from optimizer.commands.common import EPILOG, print_json
 
@@ -26,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 
 def breakeven(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.")],
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.", autocompletion=completion.SCENARIO)
+    ],
     offer: OfferPattern = None,
     gpu: Annotated[Texts, limit("--gpu", "Only these GPU types.")] = None,
     as_of: AsOf = None,

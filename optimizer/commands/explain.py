@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import Json, NoCalibration, Text, option
 from optimizer.commands.common import EPILOG, print_json
 
@@ -17,7 +18,12 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed.")],
+    plan: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PLAN.json", help="What `shardwise solve --json` printed.", autocompletion=completion.PLAN
+        ),
+    ],
     why_not: Annotated[
         Text,
         option(

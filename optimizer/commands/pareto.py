@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import OUTPUT, Json, NoCalibration, Plot, Text, Texts, option
 from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, check_plot, draw, print_json
 
 WHAT = "What layouts are compared by (cost, TPOT and TTFT when none is named)"
-ScenarioFile = Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.")]
+ScenarioFile = Annotated[
+    str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.", autocompletion=completion.SCENARIO)
+]
 Set = Annotated[
     Texts,
     option("--set", help="Change a field, as in workload.request_rate=8; may be repeated.", metavar="FIELD=VALUE"),

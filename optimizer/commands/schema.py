@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.commands.common import EPILOG
 
 # Name -> module and class; imported only when asked for.
@@ -41,7 +42,12 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
-    of: Annotated[str, typer.Argument(metavar="NAME", help=f"Which schema to print: {', '.join(SCHEMAS)}.")],
+    of: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help=f"Which schema to print: {', '.join(SCHEMAS)}.", autocompletion=completion.SCHEMA
+        ),
+    ],
 ) -> None:
     """Print the JSON schema of a question or an answer."""
     from optimizer.errors import QuestionError  # noqa: PLC0415

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import AsOf, Json, NoCalibration, Texts, option
 from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_json
 
@@ -19,7 +20,9 @@ def register(app: typer.Typer) -> None:
 
 
 def shock(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.")],
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.", autocompletion=completion.SCENARIO)
+    ],
     price: Annotated[
         Texts,
         option("--price", help=f"spot=+40%, H100*=-20%, aws=x1.5. {EXAMPLES}", metavar="PATTERN=CHANGE", panel=SHOCK),

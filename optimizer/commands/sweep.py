@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optimizer import completion
 from optimizer.cli_options import OUTPUT, Json, NoCalibration, Plot, Text, Texts, option
 from optimizer.commands.common import EXIT_OK, EXIT_OTHER, check_plot, draw, print_json
 from optimizer.commands.whatif import whatif_app
@@ -29,7 +30,9 @@ EXITS = (
 
 @whatif_app.command("sweep", epilog=EXITS)
 def whatif_sweep(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO.yaml", help="The question.")],
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO.yaml", help="The question.", autocompletion=completion.SCENARIO)
+    ],
     vary: Annotated[
         list[str],
         option(

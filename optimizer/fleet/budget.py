@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
+from catalogs.models import ModelSpec
 from catalogs.offers import OfferTable
 from optimizer.choices import MICRO
 from optimizer.fleet.plan import FleetPlan
@@ -61,6 +62,7 @@ def what_budgets_buy(
     scenario: FleetScenario,
     budgets_usd_per_hour: Sequence[float],
     *,
+    models: Mapping[str, ModelSpec] | None = None,
     catalog: OfferTable | None = None,
     today: date | None = None,
     settings: Settings | None = None,
@@ -70,6 +72,7 @@ def what_budgets_buy(
     Args:
         scenario: the question; its own budget is set aside.
         budgets_usd_per_hour: hard budgets, on average over the hours.
+        models: models by the name that the question gives, where the caller has them already.
         catalog: offers at list prices, where the caller has them already.
         today: the day that price ages count from.
         settings: how the solver runs.
@@ -79,8 +82,9 @@ def what_budgets_buy(
         AuditError: the checker found a rule broken in an answer.
     """
     free = scenario.model_copy(update={"limits": scenario.limits.model_copy(update={"budget_usd_per_hour": None})})
-    problem = pose(free, catalog=catalog, today=today)
-    asked = solve_fleet(free, catalog=problem.listed, today=today, settings=settings, compare=False)
+    problem = pose(free, models=models, catalog=catalog, today=today)
+    specs = {one.model: kinds.spec for one, kinds in zip(free.traffic, problem.models, strict=True)}
+    asked = solve_fleet(free, models=specs, catalog=problem.listed, today=today, settings=settings, compare=False)
     peak = _peak(problem)
     found: list[FleetBought] = []
     for budget in sorted(budgets_usd_per_hour):
@@ -106,7 +110,10 @@ def _bought(
     plan = None
     if most.scale:
         question = scaled(scenario, problem, most.scale * JUST_LESS, budget)
-        plan = solve_fleet(question, catalog=problem.listed, today=problem.today, settings=settings, compare=False)
+        specs = {one.model: kinds.spec for one, kinds in zip(scenario.traffic, problem.models, strict=True)}
+        plan = solve_fleet(
+            question, models=specs, catalog=problem.listed, today=problem.today, settings=settings, compare=False
+        )
     carried = plan is not None and plan.cost is not None
     times = most.scale if carried else None
     rate = peak * (times or 0.0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalogs.errors import UnknownNameError
 from catalogs.gpus import get_gpu, load_gpus
@@ -18,6 +18,9 @@ from catalogs.models import bundled_models, load_model
 from catalogs.nodes import load_nodes
 from optimizer.errors import QuestionError
 from optimizer.report.columns import Column, line_width, render
+
+if TYPE_CHECKING:
+    from catalogs.offers import OfferTable
 
 Row = dict[str, Any]
 
@@ -182,13 +185,14 @@ def offers(
     region: str | None,
     as_of: date | None,
     files: tuple[Path, ...],
+    table: OfferTable | None = None,
 ) -> Listing:
-    """Priced offers on a day, the cheapest per GPU-hour first."""
+    """Priced offers on a day, the cheapest per GPU-hour first; of `table`, where the caller has it already."""
     import pandas as pd  # noqa: PLC0415  the other listings need no pandas
 
     from catalogs.offers import load_offers  # noqa: PLC0415
 
-    table = load_offers(as_of, files)
+    table = table or load_offers(as_of, files)
     frame = table.frame
     for column, wanted in (("provider", provider), ("term", term), ("region", region)):
         if wanted is not None:

@@ -13,7 +13,7 @@ from catalogs.errors import UnknownNameError
 from catalogs.gpus import load_gpus
 from catalogs.history import open_history
 from catalogs.history.reading import PERIOD_COLUMNS
-from catalogs.offers import load_offers
+from catalogs.offers import OfferTable, load_offers
 from catalogs.price_changes import price_changes
 from optimizer.errors import QuestionError
 from optimizer.report.catalog import Listing, Row
@@ -28,11 +28,11 @@ SORTS = {
 }
 
 
-def offers(as_of: date | None, wanted: dict[str, str | None], sort: str) -> Listing:
-    """Offers of a day whose columns fit the patterns, sorted."""
+def offers(as_of: date | None, wanted: dict[str, str | None], sort: str, *, table: OfferTable | None = None) -> Listing:
+    """Offers of a day whose columns fit the patterns, sorted; of `table`, where the caller has it already."""
     if sort not in SORTS:
         raise QuestionError(f"--sort {sort!r}: expected one of {', '.join(SORTS)}")
-    table = load_offers(as_of)
+    table = table or load_offers(as_of)
     frame = table.frame.assign(
         price_usd_per_gpu_hour=table.frame["price_usd_per_node_hour"] / table.frame["gpus_per_node"],
         seen_on=table.frame["seen_on"].dt.date,

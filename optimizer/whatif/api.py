@@ -155,6 +155,7 @@ def compare(
     profile: Sequence[float] | None = None,
     hours_per_day: float | None = None,
     price_factors: Mapping[str, float] | None = None,
+    model: ModelSpec | None = None,
     catalog: OfferTable | None = None,
     today: date | None = None,
 ) -> ApiComparison:
@@ -168,7 +169,8 @@ def compare(
         profile: traffic by hour instead: 24 values (UTC, where API prices depend on the time) or 168.
         hours_per_day: hours of each day for which GPUs are rented; all of them when not given.
         price_factors: factors on list prices of GPUs, by "price:PATTERN".
-        catalog: offers at list prices, where the caller has them.
+        model: where the caller has it already; else the scenario's is loaded.
+        catalog: offers at list prices, likewise.
         today: the day that price ages count from.
 
     Raises:
@@ -183,7 +185,7 @@ def compare(
     )
     asked = _Question(
         scenario,
-        load_model_once(scenario.model),
+        model or load_model_once(scenario.model),
         catalog if catalog is not None else offers_of(scenario, day, price_factors),
         day,
     )

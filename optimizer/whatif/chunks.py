@@ -10,6 +10,8 @@ from datetime import date
 from typing import Any
 
 from catalogs.errors import CatalogError
+from catalogs.models import ModelSpec
+from catalogs.offers import OfferTable
 from optimizer.candidates import GRID_LIMITS
 from optimizer.errors import QuestionError
 from optimizer.scenario import Scenario
@@ -17,7 +19,7 @@ from optimizer.whatif.fields import LENGTH_FIELDS, TRAFFIC_FIELDS, Value, apply
 from optimizer.whatif.inputs import check_marks, load_model_once, offers_of
 from optimizer.whatif.point import refused_row, solve_point
 from optimizer.whatif.points import Grid
-from optimizer.whatif.price_factors import PREFIX
+from optimizer.whatif.price_factors import PREFIX, with_factors
 
 MOST_IN_A_CHUNK = 16  # points: what an interruption may cost each process, about a second's work
 LEAST_CHUNKS_A_JOB = 4
@@ -79,6 +81,23 @@ def _solve(chunk: Chunk, values: Mapping[str, Value]) -> Row:
         return refused_row("invalid", error)
     except RuntimeError as error:  # an audit that did not pass is a fault of ours at one point, not of the others
         return refused_row("failed", error)
+
+
+def solve_values(base: Base, values: Mapping[str, Value], model: ModelSpec, catalog: OfferTable, today: date) -> Row:
+    """Solve one point of a sweep on a model and offers at list prices that the caller has."""
+    try:
+        one = base.changed(values)
+        table = with_factors(catalog, dict(one.factors)) if one.factors else catalog
+        return solve_point(one.scenario, model=model, catalog=table, today=today)
+    except (QuestionError, CatalogError) as error:
+        return refused_row("invalid", error)
+    except RuntimeError as error:
+        return refused_row("failed", error)
+
+
+def points_in_order(grid: Grid) -> Iterator[int]:
+    """Return the points so that those that share a table of candidates are neighbours."""
+    return (point for _, point in _in_order(grid))
 
 
 def in_chunks(

@@ -72,13 +72,13 @@ class Processes:
 def _solve_undisturbed(chunk: Chunk, asked_by: int) -> Solved:
     """Solve a chunk in a process that leaves Ctrl-C, which a terminal sends to all, to the one that asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with(asked_by)
+    end_with(asked_by)
     return solve_chunk(chunk)
 
 
 @lru_cache(maxsize=1)
-def _end_with(parent: int) -> None:
-    """End this process when the one that asked is gone: killed, it cannot tell."""
+def end_with(parent: int) -> None:
+    """End this process when the one that asked (its parent) is gone: killed, it cannot tell."""
 
     def watch() -> None:
         while os.getppid() == parent:

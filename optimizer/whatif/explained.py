@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catalogs.models import load_model
+from catalogs.models import ModelSpec, load_model
 from catalogs.offers import OfferTable, load_offers
 from optimizer.answer import answers
 from optimizer.calibration_used import calibration_used
@@ -49,8 +49,33 @@ def explain_answer(
 ) -> Explained:
     """Explain a plan that is at hand; arguments and errors as of `explain_plan`, `where` names it in messages."""
     scenario = build_scenario(plan.scenario, f"{where}: scenario")
-    model, today = load_model(scenario.model), _day_of(plan)
-    listed = catalog or load_offers(plan.prices.as_of, scenario.prices.offers_files, today=today)
+    listed = catalog or load_offers(plan.prices.as_of, scenario.prices.offers_files, today=day_of(plan))
+    return explained(plan, scenario, layout, model=load_model(scenario.model), catalog=listed, where=where)
+
+
+def explained(
+    plan: Plan,
+    scenario: Scenario,
+    layout: str | None = None,
+    *,
+    model: ModelSpec,
+    catalog: OfferTable,
+    where: str = "the plan",
+) -> Explained:
+    """Explain a plan.
+
+    Args:
+        plan: an answer of `solve`.
+        scenario: its question.
+        layout: a layout in the user's words (see optimizer.whatif.asked) to say why the plan is not.
+        model: the question's.
+        catalog: offers at list prices of the plan's day.
+        where: what messages call the plan.
+
+    Raises:
+        QuestionError: the layout's words mean nothing, or the question cannot be answered.
+    """
+    today, listed = day_of(plan), catalog
     problem = pose(scenario, model=model, catalog=listed, today=today)
     chosen = chosen_of(problem, today)
     about: dict[str, Any] = {
@@ -93,7 +118,7 @@ def explain_answer(
     )
 
 
-def _day_of(plan: Plan) -> date:
+def day_of(plan: Plan) -> date:
     """Return the day on which a plan was made, which ages of prices count to."""
     if plan.prices.seen_on is None:
         return plan.prices.as_of

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catalogs.errors import CatalogError
+from catalogs.models import ModelSpec
+from catalogs.offers import OfferTable
 from optimizer.errors import QuestionError, ScenarioError
 from optimizer.names import check_names
 from optimizer.plan import AnswerPart
 from optimizer.scenario import Scenario
 from optimizer.solve import at_own_prices
 from optimizer.version import __version__
-from optimizer.whatif.chunks import Base, Chunk, Row, in_chunks
+from optimizer.whatif.chunks import Base, Chunk, Row, in_chunks, points_in_order, solve_values
 from optimizer.whatif.engines import Engine
 from optimizer.whatif.fields import Value
 from optimizer.whatif.inputs import load_model_once, marks_of, offers_of
@@ -60,7 +62,7 @@ class Sweep(AnswerPart):
         engine: what solved the others.
         columns: the columns of rows and file: the varied fields, then those of optimizer.whatif.point.
         rows: a row a point, the last field varying fastest.
-        file: where the rows are written.
+        file: where the rows are written; "" where they are not.
         varied: the fields that are varied.
         today: the day that ages of prices count to.
     """
@@ -152,12 +154,42 @@ def sweep(
         if kept < len(grid):
             todo = set(range(len(grid))) - set(rows) if rows else None
             _run(engine, in_chunks(base, grid, todo, day, marks, engine.jobs), journal, rows, len(grid), watch)
-        found = _found(base, grid, rows, kept, engine, header, out)
+        found = _found(base, grid, rows, kept, engine.name, header, out)
         write_rows(out, found.columns, found.rows)
         journal.remove()
     finally:
         journal.close()
     return found
+
+
+def sweep_here(
+    scenario: Scenario,
+    grid: Grid,
+    *,
+    model: ModelSpec,
+    catalog: OfferTable,
+    today: date | None = None,
+) -> Sweep:
+    """Solve every point of a small grid in this process, and write nothing.
+
+    Args:
+        scenario: the question.
+        grid: what is varied: neither models nor where prices and speed figures come from.
+        model: the question's.
+        catalog: offers at list prices.
+        today: the day that price ages count from; the real one when not given.
+
+    Raises:
+        QuestionError: a field of INPUT_FIELDS is varied.
+    """
+    if inputs := [name for name in grid.names if name.startswith(INPUT_FIELDS)]:
+        raise QuestionError(f"--vary {inputs[0]}: cannot be varied here; expected fields other than {INPUT_FIELDS}")
+    base, day = Base(scenario), today or date.today()
+    rows: dict[int, Row] = {}
+    for point in points_in_order(grid):
+        rows[point] = solve_values(base, grid.at(point), model, catalog, day)
+    header = Header({}, (), {"version of shardwise": __version__}, str(day))
+    return _found(base, grid, rows, 0, "one process", header, None)
 
 
 def _run(
@@ -204,7 +236,9 @@ def _base(scenario: Scenario, grid: Grid, fixed: Mapping[str, Value]) -> Base:
         raise ScenarioError("--set", error.problems) from None
 
 
-def _found(base: Base, grid: Grid, rows: dict[int, Row], kept: int, engine: Engine, header: Header, out: Path) -> Sweep:
+def _found(
+    base: Base, grid: Grid, rows: dict[int, Row], kept: int, engine: str, header: Header, out: Path | None
+) -> Sweep:
     table = tuple(
         (*map(plain, grid.at(point).values()), *(rows[point][name] for name in RESULT_COLUMNS))
         for point in range(len(grid))
@@ -217,11 +251,11 @@ def _found(base: Base, grid: Grid, rows: dict[int, Row], kept: int, engine: Engi
         counts={status: statuses.count(status) for status in sorted(set(statuses))},
         marks=dict(header.marks),
         kept=kept,
-        engine=engine.name,
+        engine=engine,
         today=date.fromisoformat(header.today),
         columns=(*grid.names, *RESULT_COLUMNS),
         rows=table,
-        file=str(out),
+        file="" if out is None else str(out),
     )
 
 

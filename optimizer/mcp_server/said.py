@@ -1,0 +1,193 @@
+"""An answer in a few lines of text, for agents and people who do not look into the structured one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from optimizer.fit import Fit
+from optimizer.fleet.budget import FleetBudgets
+from optimizer.fleet.plan import FleetPlan
+from optimizer.plan import AnswerPart, Plan
+from optimizer.predict import Speed
+from optimizer.questions.listed import Listed
+from optimizer.whatif.api import ApiComparison
+from optimizer.whatif.breakeven_answer import BreakEvens
+from optimizer.whatif.budget_report import BudgetReport
+from optimizer.whatif.explain_answer import Explained
+from optimizer.whatif.front_points import Front
+from optimizer.whatif.shock_answer import Shock
+from optimizer.whatif.sweep import Sweep
+
+MOST_SHOWN = 5
+
+
+def said(answer: AnswerPart) -> str:
+    """Return what an answer says, in a few lines."""
+    return "\n".join(filter(None, _WORDS[type(answer)](answer)))
+
+
+def _plan(plan: Plan) -> list[str]:
+    if plan.layout is None or plan.cost is None or plan.performance is None:
+        return ["Infeasible: " + plan.summary, *_conflict(plan), *_changes(plan)]
+    speed = plan.performance
+    return [
+        f"{plan.status.capitalize()}: {plan.summary}.",
+        f"${plan.cost.usd_per_hour:,.2f}/hour, ${plan.cost.usd_per_million_output_tokens:,.2f} per million output "
+        f"tokens{'' if plan.status == 'optimal' else f'; not proved: gap {plan.cost.gap:.1%}'}.",
+        f"Predicted means: TTFT {speed.ttft_ms:,.0f} ms, TPOT {speed.tpot_ms:,.1f} ms, E2E {speed.e2e_ms:,.0f} ms; "
+        f"utilization {speed.utilization:.0%}.",
+        f"Price of {plan.layout.price_seen_on} ({plan.prices.age_days} days old) from {plan.layout.price_source}.",
+        *(f"Warning: {one}." for one in plan.warnings),
+    ]
+
+
+def _conflict(plan: Plan) -> list[str]:
+    return [f"- {one.rule}: {one.meaning}; needs {one.needs}" for one in plan.conflict]
+
+
+def _changes(plan: Plan) -> list[str]:
+    return [f"It would do: {one.change} (${one.usd_per_hour:,.2f}/hour, {one.summary})" for one in plan.least_changes]
+
+
+def _fleet(plan: FleetPlan) -> list[str]:
+    cost = "" if plan.cost is None else f" ${plan.cost.usd_per_hour:,.2f}/hour."
+    conflict = [f"- {one.rule}: {one.meaning}; needs {one.needs}" for one in plan.conflict]
+    return [
+        f"{plan.status.capitalize()}: {plan.summary}.{cost}",
+        *conflict,
+        *(f"Warning: {one}." for one in plan.warnings),
+    ]
+
+
+def _fit(fit: Fit) -> list[str]:
+    where = f"{fit.model} in {fit.weights} on {fit.gpus}x {fit.gpu}, {fit.concurrency} requests"
+    if fit.memory is None:
+        return [f"Does not run: {where}.", *(f"- {rule}: needs {needs}" for rule, needs in fit.refusals.items())]
+    memory = fit.memory
+    return [
+        f"{'Fits' if fit.fits else 'Does not fit'}: {where} of {memory.context_tokens:,} tokens; needs "
+        f"{memory.need_gib:,.1f} of {memory.available_gib:,.1f} GiB per GPU.",
+        f"Longest context at this concurrency {fit.max_context_tokens:,} tokens; most such requests "
+        f"{fit.max_concurrency:,}.",
+        *(f"- {rule}: needs {needs}" for rule, needs in fit.refusals.items()),
+    ]
+
+
+def _speed(speed: Speed) -> list[str]:
+    return [
+        f"TTFT {speed.ttft_ms:,.0f} ms (80%: {speed.ttft_ms_low:,.0f} to {speed.ttft_ms_high:,.0f}), TPOT "
+        f"{speed.tpot_ms:,.1f} ms (80%: {speed.tpot_ms_low:,.1f} to {speed.tpot_ms_high:,.1f}), "
+        f"{speed.output_tokens_per_second:,.0f} output tokens/s, {speed.requests_per_second:,.2f} requests/s.",
+        "" if speed.fits else "These requests do not fit in memory.",
+    ]
+
+
+def _explained(found: Explained) -> list[str]:
+    binding = [
+        f"- {one.name} {one.where} binds: {one.used:,.4g} of {one.limit:,.4g} {one.unit}".replace("  ", " ")
+        for one in found.bounds
+        if one.binds
+    ]
+    lines = [f"{found.status.capitalize()}: {found.summary}.", found.sized_by, *binding]
+    why = found.why_not
+    if why is None:
+        return lines
+    lines.append(f"Why not {why.asked}: {why.verdict.replace('_', ' ')}.")
+    if why.comparison is not None and why.verdict in ("dearer", "same_cost", "cheaper"):
+        extra = why.comparison.extra_usd_per_hour
+        lines.append(f"{why.comparison.other.summary} costs ${extra:+,.2f}/hour beside the plan.")
+    if why.nearest is not None:
+        lines += [f"- {why.nearest.summary} breaks {rule}: {needs}" for rule, needs in why.nearest.breaks.items()]
+    return lines
+
+
+def _front(front: Front) -> list[str]:
+    if not front.points:
+        return ["Infeasible: no layout keeps every rule."]
+    shown = [f"- {one.summary}: ${one.usd_per_hour:,.2f}/hour" for one in front.points[:MOST_SHOWN]]
+    more = len(front.points) - len(shown)
+    return [
+        f"{len(front.points)} layouts on the front of {front.compared:,}.",
+        *shown,
+        f"and {more} more" if more else "",
+    ]
+
+
+def _budgets(found: BudgetReport) -> list[str]:
+    least = (
+        "nothing is feasible" if found.least_usd_per_hour is None else f"at least ${found.least_usd_per_hour:,.2f}/hour"
+    )
+    lines = [f"The question as asked costs {least}."]
+    for answer in found.budgets:
+        bought = "; ".join(f"{one.what}: {one.said}" for one in answer.bought if one.value is not None)
+        lines.append(f"- ${answer.usd_per_hour:,.2f}/hour: {bought or 'buys nothing'}")
+    return lines
+
+
+def _fleet_budgets(found: FleetBudgets) -> list[str]:
+    return [
+        f"- ${one.budget_usd_per_hour:,.2f}/hour: "
+        + ("buys nothing" if one.times is None else f"{one.times:,.2f} times the traffic")
+        for one in found.budgets
+    ]
+
+
+def _shock(found: Shock) -> list[str]:
+    return [
+        f"{found.verdict}: after it, {found.after.summary}.",
+        *(f"- {one.change}: {'moves' if one.moves else 'stays'}" for one in found.effects),
+    ]
+
+
+def _breakevens(found: BreakEvens) -> list[str]:
+    shown = [one for one in (found.asked, *found.own, *found.alternatives[:MOST_SHOWN]) if one is not None]
+    now = "nothing is feasible now" if found.answer is None else f"now {found.answer.summary}"
+    return [f"{found.question}: {now}.", *(f"- {one.offer}: {_tipping(one)}" for one in shown)]
+
+
+def _tipping(one: Any) -> str:
+    change = "" if one.change is None else f" ({one.change:+.1%})"
+    return f"{one.status.replace('_', ' ')}{change}"
+
+
+def _api(found: ApiComparison) -> list[str]:
+    if found.self_hosted is None:
+        return [f"Self-hosting is infeasible; the API costs ${found.api.usd_per_month:,.0f}/month."]
+    return [
+        f"Cheaper: {found.cheaper}, by ${found.saving_usd_per_month or 0:,.0f}/month. The API costs "
+        f"${found.api.usd_per_month:,.0f}/month, self-hosting ${found.self_hosted.usd_per_month:,.0f}/month "
+        f"({found.layout}).",
+        *(
+            f"Self-hosting pays from {one.pays_from:,.3g} requests/s on."
+            for one in found.break_evens[:1]
+            if one.pays_from
+        ),
+        *(f"Note: {one}." for one in found.notes),
+    ]
+
+
+def _sweep(found: Sweep) -> list[str]:
+    return ["Points: " + ", ".join(f"{count} {status}" for status, count in found.counts.items()) + "."]
+
+
+def _listed(found: Listed) -> list[str]:
+    part = "" if len(found.rows) == found.total else f"{len(found.rows):,} of "
+    return [f"{part}{found.total:,} rows. {found.note}"]
+
+
+_WORDS: dict[type[AnswerPart], Callable[[Any], list[str]]] = {
+    Plan: _plan,
+    FleetPlan: _fleet,
+    Fit: _fit,
+    Speed: _speed,
+    Explained: _explained,
+    Front: _front,
+    BudgetReport: _budgets,
+    FleetBudgets: _fleet_budgets,
+    Shock: _shock,
+    BreakEvens: _breakevens,
+    ApiComparison: _api,
+    Sweep: _sweep,
+    Listed: _listed,
+}

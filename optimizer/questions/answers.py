@@ -1,0 +1,261 @@
+"""From each question to its answer: the library's own functions, on models and offers that no request can point at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from catalogs.models import ModelSpec
+from optimizer.plan import AnswerPart, Plan
+from optimizer.questions import requests as ask
+from optimizer.questions.asked import AskedFleet, AskedScenario, names_of
+from optimizer.questions.facts import models_of, offers_on
+from optimizer.questions.listed import Listed
+from optimizer.questions.refusal import FieldProblem, Refusal, invalid, is_ours
+
+_DISTORTED = "its figures do not go together; expected a plan as `solve` answered it"
+
+
+def solve(question: ask.SolveQuestion) -> AnswerPart:
+    """Solve one layout, or a fleet."""
+    from optimizer.programs.layout import Settings  # noqa: PLC0415
+
+    scenario, today = question.scenario, date.today()
+    models = models_of(names_of(scenario), question.models)
+    settings, offers = Settings(time_limit_s=question.time_limit_s), offers_on(scenario.prices.as_of, today)
+    if isinstance(scenario, AskedFleet):
+        from optimizer.fleet.solve import solve_fleet  # noqa: PLC0415
+
+        return solve_fleet(
+            scenario, models=models, catalog=offers, today=today, settings=settings, compare=question.reasons
+        )
+    from optimizer.solve import solve as solve_layout  # noqa: PLC0415
+
+    model = models[scenario.model]
+    return solve_layout(scenario, model=model, catalog=offers, today=today, settings=settings, reasons=question.reasons)
+
+
+def fit(question: ask.FitQuestion) -> AnswerPart:
+    """Work out the memory of one replica."""
+    from optimizer.fit import fit as fit_replica  # noqa: PLC0415
+    from optimizer.memory import MemoryPolicy  # noqa: PLC0415
+
+    policy = MemoryPolicy(
+        name=question.memory_policy,
+        headroom=question.headroom,
+        overhead=question.overhead,
+        gpu_memory_utilization=question.gpu_memory_utilization,
+        engine=question.engine,
+    )
+    return fit_replica(
+        _replica(question), context_tokens=question.context, concurrency=question.concurrency, policy=policy
+    )
+
+
+def predict(question: ask.PredictQuestion) -> AnswerPart:
+    """Predict the speed of one replica."""
+    from optimizer.predict import predict as predict_replica  # noqa: PLC0415
+    from optimizer.scenario import SpeedSource  # noqa: PLC0415
+
+    return predict_replica(
+        _replica(question),
+        concurrency=question.concurrency,
+        input_tokens=question.input_tokens,
+        output_tokens=question.output_tokens,
+        performance=SpeedSource(backend=question.performance),
+    )
+
+
+def _replica(question: ask.ReplicaQuestion) -> Any:
+    from optimizer.replica import name_replica  # noqa: PLC0415
+
+    model = models_of([question.model], question.models, "model")[question.model]
+    split = {name: getattr(question, name) for name in ("tp", "pp", "ep", "attention_dp", "weights", "kv_cache")}
+    return name_replica(model, question.gpu, **split)
+
+
+def explain(question: ask.ExplainQuestion) -> AnswerPart:
+    """Explain a plan, or the answer to a scenario."""
+    from optimizer.solve import solve as solve_layout  # noqa: PLC0415
+    from optimizer.whatif.explained import day_of, explained  # noqa: PLC0415
+
+    if question.plan is None:
+        given = _given(question)
+        scenario: AskedScenario = question.scenario  # type: ignore[assignment]  # one of both is there
+        plan = solve_layout(scenario, **given)
+        return explained(plan, scenario, question.why_not, model=given["model"], catalog=given["catalog"])
+    plan = question.plan
+    scenario = _scenario_of(plan)
+    model = models_of([scenario.model], question.models, "plan.scenario.model")[scenario.model]
+    try:
+        offers = offers_on(plan.prices.as_of, day_of(plan))
+        return explained(plan, scenario, question.why_not, model=model, catalog=offers)
+    except Exception as error:
+        # A plan that was changed by hand divides by zero somewhere; all else that is wrong is said as such.
+        if is_ours(error) or not isinstance(error, (ArithmeticError, LookupError, TypeError, ValueError)):
+            raise
+        raise Refusal([FieldProblem("plan", _DISTORTED)]) from None
+
+
+def _scenario_of(plan: Plan) -> AskedScenario:
+    """Return the question of a plan, which may name no file either."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    try:
+        return AskedScenario.model_validate(plan.scenario)
+    except ValidationError as error:
+        found = invalid(error, AskedScenario)
+        raise Refusal([replace(one, field=f"plan.scenario.{one.field}") for one in found.problems]) from None
+
+
+def pareto(question: ask.ParetoQuestion) -> AnswerPart:
+    """Find the front of cost against latency."""
+    from optimizer.whatif.front import find_front  # noqa: PLC0415
+    from optimizer.whatif.front_points import BY_DEFAULT  # noqa: PLC0415
+
+    objectives = question.objectives or BY_DEFAULT
+    return find_front(question.scenario, objectives, up_to_usd_per_hour=question.up_to_usd_per_hour, **_given(question))
+
+
+def budget(question: ask.BudgetQuestion) -> AnswerPart:
+    """Say what each budget buys at most."""
+    from optimizer.whatif.budget import what_budgets_buy  # noqa: PLC0415
+    from optimizer.whatif.budget_report import MAXIMIZED  # noqa: PLC0415
+
+    scenario, today = question.scenario, date.today()
+    if isinstance(scenario, AskedScenario):
+        maximize = question.maximize or MAXIMIZED
+        return what_budgets_buy(scenario, question.usd_per_hour, maximize, **_given(question))
+    from optimizer.fleet.budget import what_budgets_buy as what_of_a_fleet  # noqa: PLC0415
+
+    if set(question.maximize) - {"traffic"}:
+        raise Refusal([FieldProblem("maximize", "of a fleet, budgets are spent on traffic alone; leave it out")])
+    models = models_of(names_of(scenario), question.models)
+    offers = offers_on(scenario.prices.as_of, today)
+    return what_of_a_fleet(scenario, question.usd_per_hour, models=models, catalog=offers, today=today)
+
+
+def shock(question: ask.ShockQuestion) -> AnswerPart:
+    """Solve before and after prices change."""
+    from optimizer.whatif.shock import find_shock, price_change, removal  # noqa: PLC0415
+
+    changes = [price_change(text) for text in question.price]
+    for flag, field, texts in (
+        ("--remove-provider", "provider", question.remove_provider),
+        ("--remove-gpu", "gpu", question.remove_gpu),
+        ("--remove-offer", None, question.remove_offer),
+    ):
+        changes += [removal(flag, field, text) for text in texts]
+    return find_shock(question.scenario, changes, **_given(question))
+
+
+def breakeven(question: ask.BreakEvenQuestion) -> AnswerPart:
+    """Find the prices at which offers start or stop being the answer."""
+    from optimizer.whatif.breakeven import find_break_evens  # noqa: PLC0415
+
+    return find_break_evens(question.scenario, question.offer, **_given(question))
+
+
+def api(question: ask.ApiQuestion) -> AnswerPart:
+    """Compare self-hosting with a managed API."""
+    from optimizer.whatif.api import compare  # noqa: PLC0415
+
+    return compare(
+        question.scenario,
+        question.against,
+        cached_share=question.cached_share,
+        duty_cycle=question.duty_cycle,
+        profile=question.profile or None,
+        hours_per_day=question.hours_per_day,
+        **_given(question),
+    )
+
+
+def sweep(question: ask.SweepQuestion) -> AnswerPart:
+    """Solve a question over a small grid of values."""
+    from optimizer.whatif.points import read_grid  # noqa: PLC0415
+    from optimizer.whatif.sweep import sweep_here  # noqa: PLC0415
+
+    grid = read_grid(question.vary)
+    if len(grid) > ask.MOST_SWEPT:
+        said = f"the grid has {len(grid):,} points; at most {ask.MOST_SWEPT} are solved in one request"
+        raise Refusal([FieldProblem("vary", said)])
+    return sweep_here(question.scenario, grid, **_given(question))
+
+
+def _given(question: Any) -> dict[str, Any]:
+    """Return model, offers and day of a question about one layout, as the library's functions take them."""
+    scenario, today = question.scenario, date.today()
+    model: ModelSpec = models_of([scenario.model], question.models)[scenario.model]
+    return {"model": model, "catalog": offers_on(scenario.prices.as_of, today), "today": today}
+
+
+def gpus(question: ask.GpusQuestion) -> AnswerPart:
+    """List GPU types."""
+    from optimizer.report import catalog  # noqa: PLC0415
+
+    return Listed.of(catalog.gpus(question.match), question.offset, question.limit)
+
+
+def models(question: ask.ModelsQuestion) -> AnswerPart:
+    """List bundled models."""
+    from optimizer.report import catalog  # noqa: PLC0415
+
+    return Listed.of(catalog.models(question.match), question.offset, question.limit)
+
+
+def nodes(question: ask.NodesQuestion) -> AnswerPart:
+    """List node shapes."""
+    from optimizer.report import catalog  # noqa: PLC0415
+
+    found = catalog.nodes(question.match, question.provider, question.gpu)
+    return Listed.of(found, question.offset, question.limit)
+
+
+def offers(question: ask.OffersQuestion) -> AnswerPart:
+    """List offers of a day."""
+    from optimizer.report import catalog  # noqa: PLC0415
+
+    table = offers_on(question.as_of, date.today())
+    found = catalog.offers(
+        question.match, question.provider, question.gpu, question.term, question.region, None, (), table=table
+    )
+    return Listed.of(found, question.offset, question.limit)
+
+
+def prices(question: ask.PricesQuestion) -> AnswerPart:
+    """List offers of a day by patterns."""
+    from optimizer.report import prices as report  # noqa: PLC0415
+
+    table = offers_on(question.as_of, date.today())
+    found = report.offers(question.as_of, _patterns(question), question.sort, table=table)
+    return Listed.of(found, question.offset, question.limit)
+
+
+def history(question: ask.HistoryQuestion) -> AnswerPart:
+    """List periods in which prices stood."""
+    from optimizer.report import prices as report  # noqa: PLC0415
+
+    found, _ = report.periods(_patterns(question), question.since, question.until, question.source)
+    return Listed.of(found, question.offset, question.limit)
+
+
+def diff(question: ask.DiffQuestion) -> AnswerPart:
+    """List what changed between two days."""
+    from optimizer.report import prices as report  # noqa: PLC0415
+
+    found = report.changes(question.before, question.after, _patterns(question))
+    return Listed.of(found, question.offset, question.limit)
+
+
+def sources(_: ask.SourcesQuestion) -> AnswerPart:
+    """List the sources of the history."""
+    from optimizer.report import prices as report  # noqa: PLC0415
+
+    return Listed.of(report.sources(), 0, ask.MOST_ROWS)
+
+
+def _patterns(question: Any) -> dict[str, str | None]:
+    names = ("gpu", "provider", "region", "term", "instance_type")
+    return {name: getattr(question, name) for name in names if hasattr(question, name)}

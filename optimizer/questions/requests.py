@@ -1,0 +1,313 @@
+"""What can be asked: one model a kind of question. Fields that are not known are refused, as in a scenario file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from optimizer.fields import (
+    Count,
+    Day,
+    Dollars,
+    EngineName,
+    Name,
+    ParallelSize,
+    Part,
+    PositiveShare,
+    Share,
+    Tokens,
+    as_list,
+    number,
+    whole,
+)
+from optimizer.plan import Plan
+from optimizer.questions.asked import AskedQuestion, AskedScenario, Configs, ModelName
+
+LLAMA = "meta-llama/Llama-3.1-70B-Instruct"
+CHAT: dict[str, Any] = {
+    "model": LLAMA,
+    "workload": {"input_tokens": 2000, "output_tokens": 300, "request_rate": 4},
+    "targets": {"ttft_ms": 2000, "tpot_ms": 50},
+    "limits": {"gpus": ["H100-SXM-80GB", "H200-SXM-141GB"], "weights": ["fp8"]},
+}
+REPLICA: dict[str, Any] = {"model": LLAMA, "gpu": "H200-SXM-141GB", "tp": 2, "weights": "fp8"}
+MOST_ROWS = 10_000
+MOST_PARTS = 20
+MOST_SWEPT = 200
+
+TimeLimit = Annotated[float, number("seconds from 0.1 to 600", lambda x: 0.1 <= x <= 600)]
+Pattern = Annotated[str, Field(min_length=1, max_length=200)]
+Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(as_list), Field(max_length=MOST_PARTS)]
+WeightFormat = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4"]
+KvDtype = Literal["bf16", "fp16", "fp8"]
+
+
+def _as_lines(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _shown(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
+class Question(Part):
+    """Anything that can be asked."""
+
+    model_config = ConfigDict(defer_build=False)
+
+
+class OfModels(Question):
+    """A question about models, of which some may come with it."""
+
+    models: Configs = Field(default_factory=dict)
+
+
+class SolveQuestion(OfModels):
+    """The cheapest layout, or the cheapest fleet, that keeps every rule; or why there is none.
+
+    A scenario with `workload` asks for one layout; one with `classes`, `histogram` or several `models` for a fleet.
+    """
+
+    model_config = _shown({"scenario": CHAT})
+
+    scenario: AskedQuestion
+    time_limit_s: TimeLimit = Field(
+        default=20.0, description="Most seconds for the solver; after it the best so far is the answer, with its bound."
+    )
+    reasons: bool = Field(
+        default=True,
+        description="Also work out what a person reads beside the answer: alternatives, savings, nearest misses.",
+    )
+
+
+class ReplicaQuestion(OfModels):
+    """One replica: a model, a GPU type, and how it is split. Precisions not named are the checkpoint's own."""
+
+    model: ModelName
+    gpu: Name
+    tp: ParallelSize = 1
+    pp: ParallelSize = 1
+    ep: ParallelSize = 1
+    attention_dp: ParallelSize = 1
+    weights: WeightFormat | None = None
+    kv_cache: KvDtype | None = None
+
+
+class FitQuestion(ReplicaQuestion):
+    """Does one replica fit in memory, and how much more would it hold?"""
+
+    model_config = _shown({**REPLICA, "context": 8192, "concurrency": 32})
+
+    context: Tokens = Field(default=8192, description="Tokens kept for each request.")
+    concurrency: Count = Field(default=1, description="Requests at once on the whole replica.")
+    memory_policy: Literal["framework", "engine"] = "framework"
+    headroom: Share = 0.20
+    overhead: Share = 0.15
+    gpu_memory_utilization: PositiveShare = 0.90
+    engine: EngineName = "vllm"
+
+
+class PredictQuestion(ReplicaQuestion):
+    """Latency and throughput of one replica with so many requests always in flight."""
+
+    model_config = _shown({**REPLICA, "concurrency": 32, "input_tokens": 2000, "output_tokens": 300})
+
+    concurrency: Annotated[int, whole(1, 4096)]
+    input_tokens: Tokens
+    output_tokens: Tokens
+    performance: Literal["roofline", "aiconfigurator", "auto"] = "roofline"
+
+
+class ExplainQuestion(OfModels):
+    """What binds in a plan and where its money goes, or why it is not another layout."""
+
+    model_config = _shown({"scenario": CHAT, "why_not": "4x A100-SXM-80GB tp=4"})
+
+    scenario: AskedScenario | None = Field(default=None, description="A question, which is solved first.")
+    plan: Plan | None = Field(default=None, description="Instead: a plan of one layout, as `solve` answered it.")
+    why_not: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        default=None,
+        description='A layout in words that the plan is not, as in "4x A100-SXM-80GB tp=4".',
+        examples=["4x A100-SXM-80GB tp=4"],
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> ExplainQuestion:
+        if (self.scenario is None) == (self.plan is None):
+            raise ValueError("give either a scenario or a plan")
+        return self
+
+
+class ParetoQuestion(OfModels):
+    """Every layout that no other one beats in cost and latency: the whole front, exact."""
+
+    model_config = _shown({"scenario": CHAT})
+
+    scenario: AskedScenario
+    objectives: Annotated[
+        tuple[Literal["cost", "tpot", "ttft", "e2e", "throughput"], ...], BeforeValidator(as_list)
+    ] = Field(default=(), description="What layouts are compared by, two at least; cost, TPOT and TTFT when empty.")
+    up_to_usd_per_hour: Dollars | None = Field(
+        default=None, description="The front ends at this cost; the scenario's budget, or ten times the least cost."
+    )
+
+    @model_validator(mode="after")
+    def _two_objectives(self) -> ParetoQuestion:
+        if len(set(self.objectives)) == 1:
+            raise ValueError(f"objectives: {self.objectives[0]} alone is no front; name another one, or none")
+        return self
+
+
+class BudgetQuestion(OfModels):
+    """What each budget buys at most: traffic, context, latency, precision; of a fleet, traffic alone."""
+
+    model_config = _shown({"scenario": CHAT, "usd_per_hour": [10, 20], "maximize": ["traffic"]})
+
+    scenario: AskedQuestion
+    usd_per_hour: Annotated[tuple[Dollars, ...], BeforeValidator(as_list), Field(min_length=1, max_length=20)]
+    maximize: Annotated[tuple[Literal["traffic", "context", "latency", "precision"], ...], BeforeValidator(as_list)] = (
+        Field(default=(), description="What of; all of them when empty.")
+    )
+
+
+class ShockQuestion(OfModels):
+    """Prices change, offers go: keep the layout, or move?
+
+    Patterns name a GPU type (`H100*`), a term (`spot`), a provider, or `PROVIDER/INSTANCE_TYPE/REGION/TERM`.
+    """
+
+    model_config = _shown({"scenario": CHAT, "price": ["H200*=+40%"]})
+
+    scenario: AskedScenario
+    price: Patterns = Field(default=(), description="Changes such as `spot=+40%`, `H100*=-20%`, `aws=x1.5`.")
+    remove_provider: Patterns = Field(default=(), description="Nothing of these is to be had.")
+    remove_gpu: Patterns = Field(default=(), description="None of these GPU types is to be had.")
+    remove_offer: Patterns = Field(default=(), description="None of the offers that these patterns name.")
+
+
+class BreakEvenQuestion(OfModels):
+    """At which price an offer, and each GPU type, starts or stops being the answer: exactly, by re-solves."""
+
+    model_config = _shown({"scenario": CHAT, "offer": "H100-SXM-80GB"})
+
+    scenario: AskedScenario
+    offer: Pattern | None = Field(default=None, description="A pattern of offers; only the table of GPU types without.")
+
+
+class ApiQuestion(OfModels):
+    """Self-hosting against a managed API, and the traffic from which it pays."""
+
+    model_config = _shown({"scenario": CHAT, "against": "openai/gpt-4o-mini", "duty_cycle": 0.5})
+
+    scenario: AskedScenario
+    against: Annotated[str, Field(min_length=3, max_length=200)] = Field(
+        description="PROVIDER/MODEL as genai-prices calls them."
+    )
+    cached_share: Annotated[float, number("a share from 0 to 1 (30% is 0.3)", lambda x: 0 <= x <= 1)] = 0.0
+    duty_cycle: PositiveShare | None = None
+    hours_per_day: Annotated[float, number("hours above 0 and at most 24", lambda x: 0 < x <= 24)] | None = None
+    profile: Annotated[
+        tuple[Annotated[float, number("traffic from 0 to 1,000,000,000", lambda x: 0 <= x <= 1e9)], ...],
+        BeforeValidator(as_list),
+        Field(max_length=168),
+    ] = Field(default=(), description="Traffic by hour, 24 or 168 values; the largest is the scenario's.")
+
+
+class SweepQuestion(OfModels):
+    """One question over a small grid of values."""
+
+    model_config = _shown({"scenario": CHAT, "vary": ["workload.request_rate=1:16:x2"]})
+
+    scenario: AskedScenario
+    vary: Annotated[tuple[Annotated[str, Field(min_length=3, max_length=2000)], ...], BeforeValidator(_as_lines)] = (
+        Field(
+            min_length=1,
+            max_length=6,
+            description="FIELD=VALUES each: `a,b,c`, START:STOP:STEP, START:STOP:xFACTOR, START:STOP:nCOUNT; "
+            f"`price:H100*=0.8:1.2:n5` are factors on list prices. At most {MOST_SWEPT} points in all.",
+        )
+    )
+
+
+class CatalogQuestion(Question):
+    """Rows of a catalog whose names hold a text."""
+
+    match: Pattern | None = Field(default=None, description="Only names that hold this text.")
+    limit: Annotated[int, whole(1, MOST_ROWS)] = Field(default=100, description="Most rows.")
+    offset: Annotated[int, whole(0, 10_000_000)] = Field(default=0, description="Rows to leave out before.")
+
+
+class GpusQuestion(CatalogQuestion):
+    """GPU types: usable memory, bandwidth, dense FLOP/s, scale-up domain."""
+
+
+class ModelsQuestion(CatalogQuestion):
+    """Bundled models: parameters, KV bytes per token, context, checkpoint format."""
+
+
+class NodesQuestion(CatalogQuestion):
+    """Rentable node shapes: GPUs, fabric, network."""
+
+    provider: Name | None = None
+    gpu: Name | None = None
+
+
+class OffersQuestion(NodesQuestion):
+    """Priced offers of a day, the cheapest per GPU first."""
+
+    term: Name | None = None
+    region: Name | None = None
+    as_of: Day | None = Field(default=None, description="Day whose prices count; the newest when not given.")
+
+
+class PricesQuestion(Question):
+    """Offers of a day, by patterns: * and ? stand for anything."""
+
+    gpu: Pattern | None = None
+    provider: Pattern | None = None
+    region: Pattern | None = None
+    term: Pattern | None = None
+    instance_type: Pattern | None = None
+    as_of: Day | None = Field(default=None, description="Day whose prices count; the newest when not given.")
+    sort: Literal["usd_per_gpu_hour", "usd_per_node_hour", "gpu", "provider", "seen_on"] = "usd_per_gpu_hour"
+    limit: Annotated[int, whole(1, MOST_ROWS)] = 100
+    offset: Annotated[int, whole(0, 10_000_000)] = 0
+
+
+class HistoryQuestion(Question):
+    """How prices moved: a row for each time that a price stood."""
+
+    gpu: Pattern | None = None
+    provider: Pattern | None = None
+    region: Pattern | None = None
+    term: Pattern | None = None
+    instance_type: Pattern | None = None
+    source: Name | None = Field(default=None, description="Only this source.")
+    since: Day | None = Field(default=None, description="From this day on.")
+    until: Day | None = Field(default=None, description="Up to this day.")
+    limit: Annotated[int, whole(1, MOST_ROWS)] = 100
+    offset: Annotated[int, whole(0, 10_000_000)] = 0
+
+
+class DiffQuestion(Question):
+    """What changed between two days, the largest moves first."""
+
+    before: Day = Field(description="The earlier day.", examples=["2026-07-05"])
+    after: Day = Field(description="The later day.", examples=["2026-08-14"])
+    gpu: Pattern | None = None
+    provider: Pattern | None = None
+    region: Pattern | None = None
+    term: Pattern | None = None
+    limit: Annotated[int, whole(1, MOST_ROWS)] = 100
+    offset: Annotated[int, whole(0, 10_000_000)] = 0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> DiffQuestion:
+        if self.before > self.after:
+            raise ValueError(f"before: {self.before} is after {self.after}; expected the earlier day first")
+        return self
+
+
+class SourcesQuestion(Question):
+    """How old the prices of each source of the history are, and what failed."""

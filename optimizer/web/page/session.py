@@ -1,0 +1,385 @@
+"""One open page: what is asked, what is being worked out, and what is shown of it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+import yaml
+from nicegui import background_tasks, ui
+from nicegui.element import Element
+from pydantic import ValidationError
+from rich.console import Console
+
+from optimizer.errors import QuestionError
+from optimizer.fleet.plan import FleetPlan
+from optimizer.plan import AnswerPart, Plan
+from optimizer.questions.asked import TAGS
+from optimizer.questions.listed import Listed
+from optimizer.questions.refusal import Refusal, invalid
+from optimizer.questions.requests import HistoryQuestion, ParetoQuestion, Question, ShockQuestion, SolveQuestion
+from optimizer.questions.workers import Fault, NoAnswer
+from optimizer.scenario import is_fleet
+from optimizer.web.page import answer, link, words
+from optimizer.web.page.advice import follow
+from optimizer.web.page.elements import Words, announce, box, button, card, with_attributes
+from optimizer.web.page.fields import DEFAULT
+from optimizer.web.page.fields import Question as Fields
+from optimizer.web.page.fit_bar import FitBar
+from optimizer.web.page.form import Form
+from optimizer.web.page.history import history_of, patterns_of
+from optimizer.web.page.launch import LaunchFiles
+from optimizer.web.page.what_if import Asked, WhatIf
+from optimizer.whatif.front_points import Front
+from optimizer.whatif.shock_answer import Shock
+from optimizer.yaml_file import MAX_BYTES, read_value
+
+log = logging.getLogger("shardwise")
+SETTLED_S = 0.25  # a slider rests so long before it is asked
+FIRST_S = 0.02
+FLEET_COLUMNS = 110
+MOST_YAML = 200_000
+
+
+class Answers(Protocol):
+    """What answers questions: the processes of the service."""
+
+    async def run(self, question: Question) -> AnswerPart:
+        """Return the answer; cancelled, the work ends."""
+
+
+class Session:
+    """The page of one browser tab."""
+
+    def __init__(self, answers: Answers, names: Mapping[str, Sequence[str]], models: Sequence[str]):
+        """Prepare it; `build` builds it.
+
+        Args:
+            answers: what answers questions.
+            names: options of fields that the catalog knows, by path.
+            models: names of models to choose from.
+        """
+        self._answers, self._names, self._models = answers, names, models
+        self._main: asyncio.Task[None] | None = None
+        self._side: asyncio.Task[None] | None = None
+        self._later: asyncio.Task[None] | None = None
+        self._form: Form
+        self._fit: FitBar
+        self._root: Element
+        self._answer: Element
+        self._status: Words
+        self._what_if: WhatIf | None = None
+
+    def build(self, asked: str | None) -> None:
+        """Build the page.
+
+        Args:
+            asked: the text of a link (see `link`), where the page was opened with one.
+        """
+        ui.context.client.on_delete(self._give_up)
+        with box("div", "columns") as self._root:
+            with box("div", "aside"):
+                with box("section", "card", aria_label="The question"):
+                    self._form = Form(
+                        DEFAULT,
+                        models=self._models,
+                        names=dict(self._names),
+                        on_submit=self.solve,
+                        on_change=self._changed,
+                    )
+                with card("Does one replica fit?"):
+                    gpus = self._names["limits.gpus"]
+                    self._fit = FitBar(lambda: self._form.question, self._models, gpus)
+                self._build_pasting()
+            with box("main", "answer", tabindex="-1", aria_label="The answer") as main:
+                self._status = Words("", "p", "unseen")
+                with_attributes(self._status, role="status", aria_live="polite")
+                self._answer = box("div", "answer")
+        ui.skip_link("Skip to the answer", target=main)
+        with self._answer:
+            self._show_start()
+        if asked is not None:
+            self._restore(asked)
+
+    def _show_start(self) -> None:
+        with box("section", "card empty"):
+            Words("Describe the service on the left and press Solve.", "h2")
+            Words(
+                "The answer is the cheapest layout of GPUs in the catalog that carries the traffic within its targets: "
+                "proved, with its price, memory, latency and launch files. Or start from one of these:",
+                "p",
+                "muted",
+            )
+            with box("div", "actions"):
+                for name, question in EXAMPLES.items():
+                    button(name, lambda question=question: self.ask(question))
+
+    def _build_pasting(self) -> None:
+        with box("details", "card"):
+            Words("Paste a scenario (YAML)", "summary")
+            Words("One layout or a fleet, as in a scenario file. Files it names are not opened.", "p", "muted")
+            area = ui.textarea(label="Scenario").props("outlined dense stack-label rows=10 spellcheck=false")
+            area.props["maxlength"] = MOST_YAML
+            area.classes("wide mono")
+            with box("div", "actions"):
+                button("Solve the scenario", lambda: self._paste(area.value or ""))
+                button("Show the form as YAML", lambda: self._as_yaml(area))
+
+    def _changed(self) -> None:
+        self._fit.update()
+
+    def _as_yaml(self, area: ui.textarea) -> None:
+        area.value = yaml.safe_dump(self._form.question, sort_keys=False, allow_unicode=True)
+
+    def _paste(self, text: str) -> None:
+        try:
+            if len(text.encode()) > min(MAX_BYTES, MOST_YAML):
+                raise QuestionError(f"the scenario is larger than {MOST_YAML:,} bytes")
+            content = read_value(text)
+        except ValueError as error:
+            self._show_refusal([f"scenario: {error}"])
+            return
+        if not isinstance(content, dict):
+            self._show_refusal(["scenario: expected a mapping of fields (model, workload, ...)"])
+        elif is_fleet(content):
+            self._start(self._solve_fleet(content))
+        else:
+            self.ask({str(name): value for name, value in content.items()})
+
+    def _restore(self, text: str) -> None:
+        try:
+            question = link.decode(text)
+        except QuestionError as error:
+            self._show_refusal([str(error)])
+            return
+        self.ask(question)
+
+    def ask(self, question: Fields) -> None:
+        """Put a question into the form and solve it."""
+        self._form.fill(question)
+        self._fit.update()
+        self.solve()
+
+    def solve(self) -> None:
+        """Solve what the form says; what is still being solved is given up."""
+        fields = self._form.question
+        self._form.show_problems(())
+        self._start(self._solve(fields))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._give_up()
+        self._main = self._create(work)
+
+    def _give_up(self) -> None:
+        """Cancel what is being worked out: nobody waits for it any more."""
+        for task in (self._main, self._side, self._later):
+            if task is not None:
+                task.cancel()
+
+    def _create(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        async def here() -> None:
+            with self._root:  # what is shown from now on belongs to this page
+                await work
+
+        return background_tasks.create(here(), name="shardwise page")
+
+    async def _solve(self, fields: Fields) -> None:
+        try:
+            question = _checked(SolveQuestion, {"scenario": fields})
+            self._say("Solving ...", busy=True)
+            plan = await self._answers.run(question)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._show_refusal(_problems(error))
+            return
+        if isinstance(plan, FleetPlan):
+            self._show_fleet(plan)
+        elif isinstance(plan, Plan):
+            await self._show(fields, plan)
+
+    async def _solve_fleet(self, fields: Fields) -> None:
+        self._form.show_problems(())
+        await self._solve(fields)
+
+    def _say(self, text: str, *, busy: bool = False) -> None:
+        self._status.text = text
+        self._answer.classes(add="busy" if busy else "", remove="" if busy else "busy")
+
+    def _show_refusal(self, problems: Sequence[str]) -> None:
+        self._form.show_problems(problems)
+        self._answer.clear()
+        with self._answer, box("section", "card headline", role="alert"):
+            Words("Not answered", "span", "badge infeasible")
+            Words("The question cannot be answered as it stands.", "p", "summary")
+            with box("ul"):
+                for problem in problems[:20]:
+                    Words(problem[:600], "li")
+        self._say("The question cannot be answered as it stands.")
+
+    def _show_fleet(self, plan: FleetPlan) -> None:
+        from optimizer.report.fleet import print_fleet  # noqa: PLC0415
+
+        out = io.StringIO()
+        console = Console(file=out, width=FLEET_COLUMNS, highlight=False, markup=False, emoji=False, color_system=None)
+        print_fleet(plan, console=console)
+        text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        self._answer.clear()
+        with self._answer, card("Fleet", "headline"):
+            answer.badge(plan.status)
+            Words(plan.summary, "p", "summary")
+            with_attributes(Words(text, "pre", "code report"), tabindex="0", role="region", aria_label="Fleet report")
+            with box("div", "actions"):
+                self._download_button(plan, "fleet-plan.json")
+        self._say(f"Fleet: {plan.status}. {plan.summary}")
+
+    async def _show(self, fields: Fields, plan: Plan) -> None:
+        text = link.encode(fields)
+        if text is not None:
+            ui.navigate.history.replace(f"/?q={text}")
+        self._answer.clear()
+        self._what_if = None
+        with self._answer:
+            if plan.status == "infeasible":
+                can_follow = lambda flag: follow(fields, flag) is not None  # noqa: E731
+                self._into_view(answer.show_infeasible(plan, self._follow, can_follow))
+                self._actions(fields, plan, text)
+                answer.show_ruled_out(plan)
+            else:
+                self._into_view(answer.show_headline(plan))
+                self._actions(fields, plan, text)
+        self._say(f"{answer.BADGES[plan.status]}. {plan.summary}")
+        if plan.status != "infeasible":
+            await asyncio.sleep(FIRST_S)  # what was asked for is on its way to the browser before the rest is built
+            with self._answer:
+                self._show_rest(fields, plan)
+
+    @staticmethod
+    def _into_view(element: Element) -> None:
+        """Scroll to what has come, where it stands below the window's edge."""
+        element.run_method("scrollIntoView", {"block": "nearest"})
+
+    def _show_rest(self, fields: Fields, plan: Plan) -> None:
+        answer.show_layout(plan)
+        answer.show_memory(plan)
+        answer.show_latency(plan)
+        self._what_if = WhatIf(fields, plan, self._ask_what_if, self.ask)
+        with card("Cost against latency"):
+            front = box("div", "later")
+            with front:
+                Words("Working it out ...", "p", "muted")
+        answer.Alternatives(plan)
+        answer.show_cheaper(plan, self._follow)
+        LaunchFiles(plan, self._create)
+        history = answer.show_prices(plan)
+        answer.show_ladder(plan)
+        answer.show_ruled_out(plan)
+        self._fit.follow(plan)
+        self._later = self._create(self._fill_in(fields, plan, front, history))
+
+    async def _fill_in(self, fields: Fields, plan: Plan, front: Element, history: Element) -> None:
+        """Work out what stands further below, once the answer is shown."""
+        try:
+            found = await self._answers.run(_checked(ParetoQuestion, {"scenario": fields}))
+            if isinstance(found, Front):
+                answer.show_front(front, found, plan)
+            if plan.layout is not None:
+                listed = await self._answers.run(HistoryQuestion(**patterns_of(plan.layout)))
+                if isinstance(listed, Listed):
+                    answer.show_history(history, plan, history_of(plan.layout, listed.rows))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            front.clear()
+            with front:
+                Words("; ".join(_problems(error))[:600], "p", "muted")
+
+    def _actions(self, fields: Fields, plan: Plan, text: str | None) -> None:
+        with box("div", "actions"):
+            if text is not None:
+                button("Copy link to this question", lambda: self._copy_link(text))
+            self._download_button(plan, "plan.json")
+
+    def _download_button(self, plan: Plan | FleetPlan, name: str) -> None:
+        button("Download the plan (JSON)", lambda: ui.download.content(plan.model_dump_json(indent=2) + "\n", name))
+
+    async def _copy_link(self, text: str) -> None:
+        origin = await ui.run_javascript("window.location.origin", timeout=5.0)
+        ui.clipboard.write(f"{origin}/?q={text}")
+        announce("The link is copied.", "positive")
+
+    def _follow(self, flag: str) -> None:
+        changed = follow(self._form.question, flag)
+        if changed is None:
+            announce(f"This has to be said in a scenario file: {flag}", "warning")
+            return
+        self.ask(changed)
+
+    def _ask_what_if(self, asked: Asked) -> None:
+        if self._side is not None:
+            self._side.cancel()
+        self._side = self._create(self._solve_what_if(asked))
+
+    async def _solve_what_if(self, asked: Asked) -> None:
+        shown = self._what_if
+        if shown is None:
+            return
+        await asyncio.sleep(SETTLED_S)
+        shown.show_busy()
+        scenario = {"scenario": asked.question}
+        try:
+            if asked.offers:
+                change = f"{asked.offers}=x{asked.factor:g}"
+                found: Any = await self._answers.run(_checked(ShockQuestion, scenario | {"price": [change]}))
+            else:
+                found = await self._answers.run(_checked(SolveQuestion, scenario | {"reasons": False}))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            shown.show_problem("; ".join(_problems(error))[:600])
+            return
+        if isinstance(found, Shock):
+            shown.show(found.after, words.shock_lines(found))
+        else:
+            shown.show(found)
+
+
+def _checked(kind: type[Question], fields: Mapping[str, Any]) -> Any:
+    """Return a question, or raise a Refusal that names every wrong field."""
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        raise invalid(error, kind, TAGS) from None
+
+
+def _problems(error: Exception) -> list[str]:
+    """Return what is wrong with a question, a line a field, under the scenario's own names."""
+    if isinstance(error, Refusal):
+        return [
+            f"{one.field.removeprefix('scenario.')}: {one.detail}" if one.field not in ("", "scenario") else one.detail
+            for one in error.problems
+        ]
+    if isinstance(error, NoAnswer) and not isinstance(error, Fault):
+        return [f"{error}."]
+    log.error("a question of the page was not answered", exc_info=error)
+    return ["a fault of the service's own; its log says more"]
+
+
+EXAMPLES: dict[str, Fields] = {
+    "70B chat": DEFAULT,
+    "405B across nodes": {
+        "model": "meta-llama/Llama-3.1-405B-Instruct",
+        "workload": {"input_tokens": 2000, "output_tokens": 500, "request_rate": 1},
+        "targets": {"tpot_ms": 120},
+        "limits": {"gpus": ["H100-SXM-80GB", "A100-SXM-80GB"]},
+    },
+    "70B on too small a budget": {
+        "model": "meta-llama/Llama-3.1-70B-Instruct",
+        "workload": {"input_tokens": 8000, "output_tokens": 500, "request_rate": 8},
+        "targets": {"ttft_ms": 400, "tpot_ms": 25},
+        "limits": {"budget_usd_per_hour": 6},
+    },
+}
