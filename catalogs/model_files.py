@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,19 @@ _PATH_HINT: Final = (
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 
 
+_given: ContextVar[Mapping[str, ModelSpec] | None] = ContextVar("given", default=None)
+
+
+@contextmanager
+def names_only(given: Mapping[str, ModelSpec]) -> Iterator[None]:
+    """Have `load_model` open no path within: what it is asked for is one of these models, or a name (`named_model`)."""
+    token = _given.set(given)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
 def load_model(name_or_path: str | Path) -> ModelSpec:
     """Return a bundled model by its Hub name (any case, cached), or read a config.json or the folder that holds it.
 
@@ -34,6 +49,9 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
         UnknownNameError: no such model of that name; near matches and how to pass a config.json.
         DataFileError: the file cannot be read or is not a model config.
     """
+    given = _given.get()
+    if given is not None:
+        return given.get(str(name_or_path)) or named_model(str(name_or_path))
     if isinstance(name_or_path, Path) or _looks_like_path(name_or_path):
         return _from_path(Path(name_or_path))
     known = _index().get(name_or_path.strip().lower())

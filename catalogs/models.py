@@ -17,7 +17,7 @@ This module only gathers the names that others use:
 """
 
 from catalogs.model_config import ModelConfigError
-from catalogs.model_files import bundled_models, load_model, named_model
+from catalogs.model_files import bundled_models, load_model, named_model, names_only
 from catalogs.model_parser import parse_config
 from catalogs.model_precision import bytes_per_parameter, kind_bytes, storage
 from catalogs.model_records import (
@@ -50,6 +50,7 @@ __all__ = [
     "kind_bytes",
     "load_model",
     "named_model",
+    "names_only",
     "parse_config",
     "storage",
 ]

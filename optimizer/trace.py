@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,6 +68,13 @@ def read_trace(path: Path, *, speedup: float = 1.0, limit: int | None = None, ar
     order = np.argsort(arrival, kind="stable")
     since = (arrival[order] - arrival[order[0]]) / speedup
     return Trace(since, inputs[order], outputs[order])
+
+
+def trace_of(requests: Sequence[tuple[float, int, int]]) -> Trace:
+    """Return requests that were checked already, each its arrival in seconds, tokens in and tokens out, as a trace."""
+    rows = np.asarray(requests, dtype=np.float64)
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    return Trace(rows[:, 0] - rows[0, 0], rows[:, 1].astype(np.int64), rows[:, 2].astype(np.int64))
 
 
 def _read_csv(path: Path, limit: int | None) -> pd.DataFrame:

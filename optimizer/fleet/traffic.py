@@ -142,7 +142,15 @@ def _of_log(log: RequestLog) -> tuple[list[TrafficClass], tuple[float, ...], lis
     """Return the classes of a log, its profile (empty when none is asked for), and what to say of it."""
     from optimizer.trace import read_trace  # noqa: PLC0415  only a log needs pandas
 
-    trace = read_trace(log.file, arrivals=log.request_rate is None or log.profile != "none")
+    return classes_of(log, read_trace(log.file, arrivals=log.request_rate is None or log.profile != "none"))
+
+
+def classes_of(log: RequestLog, trace: Trace) -> tuple[list[TrafficClass], tuple[float, ...], list[str]]:
+    """Return the classes of the requests of a log, its profile (empty when none is asked for), and what to say of it.
+
+    Raises:
+        QuestionError: there is no rate in its arrivals, or they span too little for the profile.
+    """
     span = float(trace.arrival_s[-1]) if len(trace.arrival_s) else 0.0
     rate = log.request_rate
     if rate is None:

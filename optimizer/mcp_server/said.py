@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from optimizer.export.answer import Export
 from optimizer.fit import Fit
 from optimizer.fleet.budget import FleetBudgets
 from optimizer.fleet.plan import FleetPlan
@@ -171,6 +172,11 @@ def _sweep(found: Sweep) -> list[str]:
     return ["Points: " + ", ".join(f"{count} {status}" for status, count in found.counts.items()) + "."]
 
 
+def _export(found: Export) -> list[str]:
+    notes = [f"Note ({one.name}): {note}" for one in found.deployments for note in one.notes]
+    return [f"# {one.name}\n{one.text}" for one in found.files] + notes
+
+
 def _listed(found: Listed) -> list[str]:
     part = "" if len(found.rows) == found.total else f"{len(found.rows):,} of "
     return [f"{part}{found.total:,} rows. {found.note}"]
@@ -189,5 +195,6 @@ _WORDS: dict[type[AnswerPart], Callable[[Any], list[str]]] = {
     BreakEvens: _breakevens,
     ApiComparison: _api,
     Sweep: _sweep,
+    Export: _export,
     Listed: _listed,
 }

@@ -26,9 +26,10 @@ from optimizer.version import __version__
 
 INSTRUCTIONS = (
     "Sizes and prices GPU deployments of language models: which nodes to rent and how to run a model on them, at the "
-    "least cost, proved. Begin with `solve`; `fit` and `predict` judge a layout that you name; `explain` and the whatif "
-    "tools say why and what would change the answer. Names of GPUs and models come from the catalog tools. Prices are "
-    "dated: say their age to whoever decides. A status of infeasible is an answer with reasons, not an error."
+    "least cost, proved. Begin with `solve`; `fit` and `predict` judge a layout that you name; `explain` and the "
+    "whatif tools say why and what would change the answer. Names of GPUs and models come from the catalog tools. "
+    "Prices are dated: say their age to whoever decides. A status of infeasible is an answer, "
+    "with its reasons, and not an error."
 )
 
 

@@ -36,6 +36,9 @@ DESCRIPTIONS = {
     "find the request rate from which self-hosting pays. Quality of the models is not compared.",
     "whatif_sweep": "Solve a scenario over a small grid: each `vary` is FIELD=VALUES, as in "
     '"workload.request_rate=1:16:x2" or "limits.weights=bf16,fp8". Rows have a column each of `columns`.',
+    "export": "Write the commands or manifests that start exactly the layout or fleet of a plan: scripts of vllm, "
+    "sglang or trtllm, docker-compose, kubernetes, helm-values, skypilot, dstack or terraform-vars. Give either "
+    "`scenario`, which is solved first, or a `plan` that solve answered. Nothing is started or written to disk.",
     "catalog_gpus": "List GPU types with memory, bandwidth and FLOP/s; their names are those that limits take.",
     "catalog_models": "List the models that are known, with parameters, KV bytes per token and longest context.",
     "catalog_nodes": "List rentable node shapes by provider and GPU type.",
@@ -53,7 +56,9 @@ _LAYOUT = {
 }
 _ANY = {"type": "object", "description": "A scenario as the tool solve takes it, of one layout or of a fleet."}
 _PLAN = {"type": "object", "description": "The structured answer of the tool solve, of one layout."}
-_SHORT = {"AskedScenario": _LAYOUT, "AskedFleet": _ANY, "Plan": _PLAN}
+_ANY_PLAN = {"type": "object", "description": "The structured answer of the tool solve."}
+# Where several are accepted, the first that is among them says so.
+_SHORT = {"AskedFleet": _ANY, "AskedScenario": _LAYOUT, "FleetPlan": _ANY_PLAN, "Plan": _PLAN}
 
 
 def tool_name(kind: Kind) -> str:
@@ -108,8 +113,8 @@ def output_schema(kind: Kind) -> dict[str, Any]:
 
 def _shortened(part: dict[str, Any]) -> dict[str, Any]:
     """Return a field with a short form of what would be long."""
-    named = [one.get("$ref", "").rpartition("/")[2] for one in (part, *part.get("anyOf", ()), *part.get("oneOf", ()))]
-    short = next((_SHORT[name] for name in reversed(named) if name in _SHORT), None)
+    named = _named_in(part)
+    short = next((shown for name, shown in _SHORT.items() if name in named), None)
     if short is None:
         return part
     said = part.get("description")

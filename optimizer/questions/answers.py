@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
-from catalogs.models import ModelSpec
+from catalogs.models import ModelSpec, names_only
+from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
 from optimizer.questions import requests as ask
 from optimizer.questions.asked import AskedFleet, AskedScenario, names_of
@@ -14,10 +17,11 @@ from optimizer.questions.facts import models_of, offers_on
 from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import FieldProblem, Refusal, invalid, is_ours
 
+AskedOne = TypeVar("AskedOne", AskedScenario, AskedFleet)
 _DISTORTED = "its figures do not go together; expected a plan as `solve` answered it"
 
 
-def solve(question: ask.SolveQuestion) -> AnswerPart:
+def solve(question: ask.SolveQuestion) -> Plan | FleetPlan:
     """Solve one layout, or a fleet."""
     from optimizer.programs.layout import Settings  # noqa: PLC0415
 
@@ -86,26 +90,64 @@ def explain(question: ask.ExplainQuestion) -> AnswerPart:
         plan = solve_layout(scenario, **given)
         return explained(plan, scenario, question.why_not, model=given["model"], catalog=given["catalog"])
     plan = question.plan
-    scenario = _scenario_of(plan)
+    scenario = _scenario_of(plan, AskedScenario)
     model = models_of([scenario.model], question.models, "plan.scenario.model")[scenario.model]
-    try:
+    with _undistorted():
         offers = offers_on(plan.prices.as_of, day_of(plan))
         return explained(plan, scenario, question.why_not, model=model, catalog=offers)
+
+
+def export(question: ask.ExportQuestion) -> AnswerPart:
+    """Write launch files of a plan, or of the answer to a scenario."""
+    from optimizer.engines import ENGINE_NAMES  # noqa: PLC0415
+    from optimizer.export.answer import exported  # noqa: PLC0415
+    from optimizer.export.options import ExportOptions  # noqa: PLC0415
+    from optimizer.export.plans import deployments  # noqa: PLC0415
+    from optimizer.export.targets import launch_files  # noqa: PLC0415
+    from optimizer.flags import read_flags  # noqa: PLC0415
+
+    names = ("engine", "engine_version", "model", "port", "name", "image", "trust_remote_code")
+    given = {name: getattr(question, name) for name in names}
+    if question.to in ENGINE_NAMES:
+        if question.engine not in (None, question.to):
+            raise Refusal([FieldProblem("engine", f"to is {question.to}, another engine; give one of them")])
+        given["engine"] = question.to
+    options = read_flags(ExportOptions, given)
+    plan = question.plan or _solved(question)
+    scenario = _scenario_of(plan, AskedScenario) if isinstance(plan, Plan) else _scenario_of(plan, AskedFleet)
+    models = models_of(names_of(scenario), question.models, "plan.scenario.model")
+    with names_only(models), _undistorted():
+        found = deployments(plan, options)
+        return exported(question.to, found, launch_files(question.to, found))
+
+
+def _solved(question: ask.ExportQuestion) -> Plan | FleetPlan:
+    if question.scenario is None:
+        raise TypeError("a question without a plan has a scenario")
+    return solve(ask.SolveQuestion(scenario=question.scenario, models=question.models, reasons=False))
+
+
+@contextmanager
+def _undistorted() -> Iterator[None]:
+    """Refuse a plan that was changed by hand, and divides by zero somewhere; all else that is wrong is said as such."""
+    try:
+        yield
     except Exception as error:
-        # A plan that was changed by hand divides by zero somewhere; all else that is wrong is said as such.
-        if is_ours(error) or not isinstance(error, (ArithmeticError, LookupError, TypeError, ValueError)):
+        if is_ours(error) or not isinstance(
+            error, (ArithmeticError, LookupError, StopIteration, TypeError, ValueError)
+        ):
             raise
         raise Refusal([FieldProblem("plan", _DISTORTED)]) from None
 
 
-def _scenario_of(plan: Plan) -> AskedScenario:
+def _scenario_of(plan: Plan | FleetPlan, asked: type[AskedOne]) -> AskedOne:
     """Return the question of a plan, which may name no file either."""
     from pydantic import ValidationError  # noqa: PLC0415
 
     try:
-        return AskedScenario.model_validate(plan.scenario)
+        return asked.model_validate(plan.scenario)
     except ValidationError as error:
-        found = invalid(error, AskedScenario)
+        found = invalid(error, asked)
         raise Refusal([replace(one, field=f"plan.scenario.{one.field}") for one in found.problems]) from None
 
 

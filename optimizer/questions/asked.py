@@ -1,25 +1,36 @@
 """Scenarios and models as a request gives them: the scenario's own fields, less those that name a file.
 
 A path or a URL in a request is refused, never opened: a model is named as the catalog names it, or its config.json is
-sent along; offers come from the service's own prices; requests of a log are sent as rows.
+sent along; offers come from the service's own prices; the requests of a log are sent as rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from catalogs.pulled_models import is_hub_id
-from optimizer.fields import Part
+from optimizer.errors import QuestionError
+from optimizer.fields import Dispersion, Part, PositiveRate, Tokens, number, problem, whole
 from optimizer.fleet.question import FleetScenario, Histogram, ModelTraffic, RequestLog
 from optimizer.scenario import Prices, Scenario, SpeedSource, is_fleet
 
 MOST_CONFIGS = 20
-MODEL_FORM = "org/name"
+MOST_REQUESTS = 20_000
+MOST_SAID = 5
 
 
 def _as_model_name(value: Any) -> str:
@@ -54,7 +65,7 @@ Configs = Annotated[
 ]
 _NoFiles = SkipJsonSchema[Annotated[tuple[Path, ...], BeforeValidator(_refuse_files)]]
 _NoFile = SkipJsonSchema[Annotated[Path | None, BeforeValidator(_refuse_file)]]
-_NoLog = SkipJsonSchema[Annotated[RequestLog | None, BeforeValidator(_refuse_file)]]
+LoggedRequest = tuple[Annotated[float, number("seconds of 0 or more", lambda x: 0 <= x <= 1e10)], Tokens, Tokens]
 
 
 class AskedPrices(Prices):
@@ -77,11 +88,59 @@ class AskedScenario(Scenario):
     performance: AskedSpeed = AskedSpeed()
 
 
+class AskedLog(Part):
+    """Traffic as requests that were seen, which are put into classes by their lengths."""
+
+    requests: tuple[LoggedRequest, ...] = Field(
+        min_length=2,
+        max_length=MOST_REQUESTS,
+        description="Of each request: seconds of its arrival, input tokens, output tokens; in any order.",
+        examples=[[[0.0, 1200, 150], [0.4, 300, 80], [1.1, 2500, 200]]],
+    )
+    classes: Annotated[int, whole(1, 64)] = Field(default=8, description="Classes at the most.")
+    request_rate: PositiveRate | None = Field(default=None, description="Instead of the rate of the arrivals.")
+    profile: Literal["none", "day", "week"] = Field(default="none", description="Hours to read off the arrivals.")
+    burstiness: Dispersion = 1.0
+    file: _NoFile = None
+
+
+def _with_classes(fields: Any) -> Any:
+    """Put the classes and the profile of logged requests in their place: an answer's scenario then says them."""
+    if not isinstance(fields, Mapping) or fields.get("log") is None:
+        return fields
+    try:
+        logged = AskedLog.model_validate(fields["log"])
+    except ValidationError as error:
+        said = "; ".join(problem(item, AskedLog) for item in error.errors(include_url=False)[:MOST_SAID])
+        raise ValueError(f"log: {said}") from None
+    if fields.get("classes") or fields.get("histogram"):
+        raise ValueError("give the traffic as exactly one of classes, histogram, log")
+    from optimizer.fleet.traffic import classes_of  # noqa: PLC0415  needs numpy
+    from optimizer.trace import trace_of  # noqa: PLC0415
+
+    about = RequestLog(file=Path("the log"), **logged.model_dump(exclude={"requests", "file"}))
+    try:
+        classes, profile, _ = classes_of(about, trace_of(logged.requests))
+    except QuestionError as error:
+        raise ValueError(f"log: {error}") from None
+    found = {name: value for name, value in fields.items() if name != "log"} | {"classes": classes}
+    return found if fields.get("profile") else {**found, "profile": profile}
+
+
+# What is left of a log after its classes are spelled out.
+_Log = Annotated[RequestLog | None, WithJsonSchema({"anyOf": [AskedLog.model_json_schema(), {"type": "null"}]})]
+
+
 class AskedTraffic(ModelTraffic):
-    """One model of several, with its traffic as classes or as a histogram."""
+    """One model of several, with its traffic as classes, as a histogram, or as logged requests."""
 
     model: ModelName
-    log: _NoLog = None
+    log: _Log = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, fields: Any) -> Any:
+        return _with_classes(fields)
 
 
 class AskedFleet(FleetScenario):
@@ -90,7 +149,13 @@ class AskedFleet(FleetScenario):
     model: ModelName | None = None
     models: tuple[AskedTraffic, ...] = ()
     histogram: Histogram | None = None
-    log: _NoLog = None
+    log: _Log = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, fields: Any) -> Any:
+        return _with_classes(fields)
+
     prices: AskedPrices = AskedPrices()
     performance: AskedSpeed = AskedSpeed()
 
@@ -106,8 +171,8 @@ AskedQuestion = Annotated[
 ]
 
 
-# The two kinds of scenario by pydantic's names in the places of errors.
-TAGS: dict[Any, type[Part]] = {"layout": AskedScenario, "fleet": AskedFleet}
+# What pydantic calls the two kinds in the places of errors.
+SCENARIO_KINDS: dict[str, type[Part]] = {"layout": AskedScenario, "fleet": AskedFleet}
 
 
 def names_of(scenario: Scenario | FleetScenario) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from catalogs.models import names_only
+from optimizer.export.answer import Export
 from optimizer.fit import Fit
 from optimizer.fleet.budget import FleetBudgets
 from optimizer.fleet.plan import FleetPlan
@@ -71,6 +73,7 @@ KINDS: dict[str, Kind] = {
         Kind("whatif/breakeven", ask.BreakEvenQuestion, (BreakEvens,), answers.breakeven),
         Kind("whatif/api", ask.ApiQuestion, (ApiComparison,), answers.api),
         Kind("whatif/sweep", ask.SweepQuestion, (Sweep,), answers.sweep),
+        Kind("export", ask.ExportQuestion, (Export,), answers.export),
         Kind("catalog/gpus", ask.GpusQuestion, (Listed,), answers.gpus, reads=True),
         Kind("catalog/models", ask.ModelsQuestion, (Listed,), answers.models, reads=True),
         Kind("catalog/nodes", ask.NodesQuestion, (Listed,), answers.nodes, reads=True),
@@ -113,7 +116,8 @@ def answer(question: ask.Question) -> AnswerPart:
         AuditError: the checker found a rule broken in the answer.
     """
     try:
-        return kind_of(question).answer(question)
+        with names_only({}):
+            return kind_of(question).answer(question)
     except Exception as error:
         if not is_ours(error):
             raise

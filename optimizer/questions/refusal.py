@@ -12,13 +12,11 @@ from pydantic import BaseModel, ValidationError
 from catalogs.errors import CatalogError, DataFileError, UnknownNameError
 from optimizer.errors import QuestionError, ScenarioError
 from optimizer.fields import problem
-from optimizer.questions.asked import TAGS
 
 # Words of the command line in messages that it shares with requests: --max-price-age is max_price_age here.
 _FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 _FIELD = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 MOST_PROBLEMS = 50
-SCENARIO = "scenario"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +79,12 @@ def invalid_items(items: Sequence[Any], root: type[BaseModel]) -> Refusal:
 
 
 def _problem(item: Any, root: type[BaseModel]) -> FieldProblem:
-    """Return one entry; pydantic's name of the kind of scenario, which is no field, is left out of its place."""
+    """Return one entry, without what pydantic calls the kind of a scenario or plan: in its place that is no field."""
     place = tuple(item["loc"])
-    kind = place[1] if len(place) > 1 and place[0] == SCENARIO else None
-    if kind not in TAGS:
-        return _read(problem(item, root), "")
-    return _read(problem({**item, "loc": place[2:]}, TAGS[kind]), SCENARIO)
+    kinds = getattr(root, "kinds_of", {}).get(place[0], {}) if len(place) > 1 else {}
+    if place[1:2] and place[1] in kinds:
+        return _read(problem({**item, "loc": place[2:]}, kinds[place[1]]), str(place[0]))
+    return _read(problem(item, root), "")
 
 
 def is_ours(error: Exception) -> bool:

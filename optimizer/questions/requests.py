@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from optimizer.fields import (
     Count,
@@ -21,8 +22,9 @@ from optimizer.fields import (
     number,
     whole,
 )
+from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import Plan
-from optimizer.questions.asked import AskedQuestion, AskedScenario, Configs, ModelName
+from optimizer.questions.asked import SCENARIO_KINDS, AskedQuestion, AskedScenario, Configs, ModelName
 
 LLAMA = "meta-llama/Llama-3.1-70B-Instruct"
 CHAT: dict[str, Any] = {
@@ -39,8 +41,29 @@ MOST_SWEPT = 200
 TimeLimit = Annotated[float, number("seconds from 0.1 to 600", lambda x: 0.1 <= x <= 600)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(as_list), Field(max_length=MOST_PARTS)]
+TargetName = Literal[
+    "vllm",
+    "sglang",
+    "trtllm",
+    "docker-compose",
+    "kubernetes",
+    "helm-values",
+    "skypilot",
+    "dstack",
+    "terraform-vars",
+]
+Kinds = Mapping[str, Mapping[str, type[BaseModel]]]
 WeightFormat = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4"]
 KvDtype = Literal["bf16", "fp16", "fp8"]
+
+
+def _kind_of_plan(value: Any) -> str:
+    if isinstance(value, FleetPlan):
+        return "fleet"
+    return "fleet" if isinstance(value, Mapping) and "pools" in value else "layout"
+
+
+AnyPlan = Annotated[Annotated[Plan, Tag("layout")] | Annotated[FleetPlan, Tag("fleet")], Discriminator(_kind_of_plan)]
 
 
 def _as_lines(value: Any) -> Any:
@@ -52,9 +75,15 @@ def _shown(*examples: dict[str, Any]) -> ConfigDict:
 
 
 class Question(Part):
-    """Anything that can be asked."""
+    """Anything that can be asked.
+
+    Attributes:
+        kinds_of: fields that take several kinds of thing, with what pydantic calls those in the places of errors.
+    """
 
     model_config = ConfigDict(defer_build=False)
+
+    kinds_of: ClassVar[Kinds] = {}
 
 
 class OfModels(Question):
@@ -70,6 +99,7 @@ class SolveQuestion(OfModels):
     """
 
     model_config = _shown({"scenario": CHAT})
+    kinds_of: ClassVar[Kinds] = {"scenario": SCENARIO_KINDS}
 
     scenario: AskedQuestion
     time_limit_s: TimeLimit = Field(
@@ -163,6 +193,7 @@ class BudgetQuestion(OfModels):
     """What each budget buys at most: traffic, context, latency, precision; of a fleet, traffic alone."""
 
     model_config = _shown({"scenario": CHAT, "usd_per_hour": [10, 20], "maximize": ["traffic"]})
+    kinds_of: ClassVar[Kinds] = {"scenario": SCENARIO_KINDS}
 
     scenario: AskedQuestion
     usd_per_hour: Annotated[tuple[Dollars, ...], BeforeValidator(as_list), Field(min_length=1, max_length=20)]
@@ -228,6 +259,34 @@ class SweepQuestion(OfModels):
             f"`price:H100*=0.8:1.2:n5` are factors on list prices. At most {MOST_SWEPT} points in all.",
         )
     )
+
+
+class ExportQuestion(OfModels):
+    """The commands or manifests that start exactly the layout, or the fleet, of a plan."""
+
+    model_config = _shown({"scenario": CHAT, "to": "kubernetes"})
+    kinds_of: ClassVar[Kinds] = {"scenario": SCENARIO_KINDS, "plan": {"layout": Plan, "fleet": FleetPlan}}
+
+    scenario: AskedQuestion | None = Field(default=None, description="A question, which is solved first.")
+    plan: AnyPlan | None = Field(default=None, description="Instead: a plan, as `solve` answered it.")
+    to: TargetName = Field(description="What to write.")
+    engine: Literal["vllm", "sglang", "trtllm"] | None = Field(default=None, description="The plan's when not given.")
+    engine_version: Annotated[str, Field(max_length=100)] | None = Field(
+        default=None, description="Its release; the plan's, or the newest known, when not given."
+    )
+    image: Annotated[str, Field(max_length=500)] | None = Field(default=None, description="A container image.")
+    model: ModelName | None = Field(default=None, description="Hub name of the checkpoint to load, if not the plan's.")
+    trust_remote_code: bool = Field(default=False, description="Let the engine run code of the checkpoint's.")
+    port: Annotated[int, whole(1, 65_000)] = 8000
+    name: Annotated[str, Field(max_length=40)] | None = Field(
+        default=None, description="What the deployment is called; from the model when not given."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> ExportQuestion:
+        if (self.scenario is None) == (self.plan is None):
+            raise ValueError("give either a scenario or a plan")
+        return self
 
 
 class CatalogQuestion(Question):

@@ -21,8 +21,10 @@ from optimizer.errors import QuestionError
 from optimizer.plan import AnswerPart
 from optimizer.questions.facts import price_state
 from optimizer.questions.in_worker import Answered, answer_here, get_ready
+from optimizer.questions.listed import Listed
 from optimizer.questions.requests import Question, SourcesQuestion
 
+MOST_QUESTIONS = 2_000  # of one process, before a fresh one takes its place: what was cached for others goes with it
 LINGER_S = 0.5  # what nobody waits for any more may still take: to end and replace a process takes longer
 EXTRA = 'answering in processes of their own needs pebble: pip install "shardwise[web]" (or "shardwise[mcp]")'
 log = logging.getLogger("shardwise")
@@ -71,13 +73,13 @@ class WorkerSettings:
         processes: questions answered at once.
         most_waiting: questions that may wait for a free process.
         time_limit_s: from asking to the answer, where the caller says nothing else.
-        kept: answers that are kept.
+        kept: answers that are kept, lists of facts aside.
     """
 
     processes: int = field(default_factory=lambda: max(os.cpu_count() or 1, 1))
     most_waiting: int = 200
     time_limit_s: float = 60.0
-    kept: int = 256
+    kept: int = 128
 
 
 @dataclass
@@ -214,7 +216,8 @@ class Workers:
         return answered.result
 
     def _begin(self, key: str, kind: str, question: Question) -> _Work:
-        if (waiting := self.waiting) >= self.settings.most_waiting:
+        if len(self._all) >= self.settings.processes + self.settings.most_waiting:
+            waiting = self.waiting
             raise Busy(waiting, max(1, round(waiting * self._seconds / self.settings.processes / 2)))
         progress = Progress()
         work = _Work(asyncio.create_task(self._do(question, progress)), progress)
@@ -242,7 +245,7 @@ class Workers:
             self._counted(kind, "cancelled", seconds)
             return
         answered = task.result()
-        if answered.result is not None:
+        if answered.result is not None and not isinstance(answered.result, Listed):
             self._keep(key, answered.result)
         outcome = "failed" if answered.fault else "refused" if answered.refused is not None else "answered"
         self._counted(kind, outcome, seconds)
@@ -272,6 +275,7 @@ class Workers:
                 self._pool.stop()
             self._pool = ProcessPool(
                 max_workers=self.settings.processes,
+                max_tasks=MOST_QUESTIONS,
                 initializer=get_ready,
                 initargs=[os.getpid()],
                 context=multiprocessing.get_context("spawn"),

@@ -20,6 +20,7 @@ from optimizer.version import __version__
 from optimizer.web.guard import Guard
 from optimizer.web.jobs import Jobs
 from optimizer.web.metrics import Metrics
+from optimizer.web.missing import add_missing
 from optimizer.web.openapi import describe
 from optimizer.web.problems import add_handlers
 from optimizer.web.reference import reference
@@ -31,12 +32,12 @@ class Health(BaseModel):
     """How the service is.
 
     Attributes:
-        status: "ready", or "starting" until the first worker process has loaded what it needs.
+        status: "ready", or "starting" (with status code 503) until a worker process has loaded what it needs.
         prices_seen_on: the day of the newest price; null where none can be read.
         price_age_days: from that day to today.
     """
 
-    status: Literal["ready", "starting", "ending"]
+    status: Literal["ready", "starting"]
     version: str
     prices_seen_on: date | None
     price_age_days: int | None
@@ -69,6 +70,7 @@ def create_app(settings: ServeSettings | None = None, *, page: bool = True) -> F
     _add_own_routes(app, workers, jobs, metrics)
     add_handlers(app)
     describe(app, settings)
+    add_missing(app)
     if page:
         from optimizer.web.page import mount  # noqa: PLC0415  its toolkit takes a while to import
 
@@ -91,7 +93,7 @@ def _lifespan(workers: Workers, jobs: Jobs, settings: ServeSettings) -> Any:
 
 
 def _add_own_routes(app: FastAPI, workers: Workers, jobs: Jobs, metrics: Metrics) -> None:
-    @app.get("/healthz", operation_id="health", tags=["service"])
+    @app.get("/healthz", operation_id="health", tags=["service"], responses={503: {"model": Health}})
     async def healthz(response: Response) -> Health:
         """Say whether the service is ready, its version, and how old its prices are. Needs no token."""
         seen, today = await _newest_price(), date.today()

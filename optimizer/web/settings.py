@@ -18,6 +18,14 @@ from optimizer.user_files import read_bounded
 
 PREFIX = "SHARDWISE_SERVE_"
 TOKEN_VARIABLE = f"{PREFIX}TOKEN"
+# Settings whose flags, and variables, are not called as they are.
+_NAMES = {
+    "allow_hosts": "allow_host",
+    "time_limit_s": "time_limit",
+    "job_time_limit_s": "job_time_limit",
+    "keep_jobs_s": "keep_jobs",
+    "stop_s": "stop",
+}
 LEAST_TOKEN, MOST_TOKEN = 16, 1024
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -97,7 +105,7 @@ def read_settings(
         QuestionError: a value is wrong, the token's file cannot be used, or others could use the service by mistake.
     """
     environment = os.environ if environment is None else environment
-    variables = {name: environment.get(f"{PREFIX}{name.upper()}") for name in ServeSettings.model_fields}
+    variables = {name: environment.get(_variable(name)) for name in ServeSettings.model_fields}
     given = {name: value for name, value in variables.items() if value}
     own = {name: value for name, value in flags.items() if value is not None and value not in ((), [])}
     if token_file is not None:
@@ -130,9 +138,13 @@ def _token(data: bytes, where: str) -> str:
     return text
 
 
+def _variable(name: str) -> str:
+    return f"{PREFIX}{_NAMES.get(name, name).upper()}"
+
+
 def _named(text: str, flags: Mapping[str, Any]) -> str:
     """Name the flag or the variable that gave a value instead of the field."""
     field, colon, said = text.partition(": ")
     name = field.partition(".")[0]
-    shown = f"--{name.replace('_', '-')}" if name in flags else f"{PREFIX}{name.upper()}"
+    shown = f"--{_NAMES.get(name, name).replace('_', '-')}" if name in flags else _variable(name)
     return f"{shown}{colon}{said}"

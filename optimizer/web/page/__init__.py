@@ -20,6 +20,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from starlette.routing import Match, Mount
+from starlette.types import Scope
+
+from optimizer.web.guard import is_own
 
 if TYPE_CHECKING:
     from nicegui.element import Element
@@ -35,6 +39,16 @@ ICON = (
     'opacity=".45"/></g></svg>'
 )
 RECONNECT_S = 30.0  # a laptop that slept, or a network that was gone, finds its page as it was
+
+
+class PageRoute(Mount):
+    """Everything below "/" but the service's own addresses: what is wrong with a request there, the service says."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Say whether a request is the page's."""
+        if scope["type"] in ("http", "websocket") and is_own(scope["path"]):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 def mount(app: FastAPI, workers: Answers, settings: Token) -> None:
@@ -72,8 +86,10 @@ def mount(app: FastAPI, workers: Answers, settings: Token) -> None:
         reconnect_timeout=RECONNECT_S,
         show_welcome_message=False,
     )
-    for route in app.router.routes[before:]:
-        route.app = Gate(route.app, settings)  # type: ignore[attr-defined]  # a Mount
+    mounted = app.router.routes[before:]
+    app.router.routes[before:] = [
+        PageRoute("/", Gate(route.app, settings)) if isinstance(route, Mount) else route for route in mounted
+    ]
 
 
 def _names() -> dict[str, Sequence[str]]:

@@ -15,6 +15,7 @@ from optimizer.errors import QuestionError
 from optimizer.export.deployment import LaunchFile
 from optimizer.export.options import ExportOptions
 from optimizer.export.targets import TARGETS, launch_files
+from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import Plan
 from optimizer.web.page.elements import Words, announce, box, button, card, with_attributes
 
@@ -30,7 +31,7 @@ LABELS = {
 }
 
 
-def files_of(plan: Plan, target: str) -> tuple[LaunchFile, ...]:
+def files_of(plan: Plan | FleetPlan, target: str) -> tuple[LaunchFile, ...]:
     """Return the launch files of a plan for a target (see optimizer.export.targets).
 
     Raises:
@@ -45,7 +46,7 @@ def files_of(plan: Plan, target: str) -> tuple[LaunchFile, ...]:
 class LaunchFiles:
     """The files, one form at a time."""
 
-    def __init__(self, plan: Plan, create: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]):
+    def __init__(self, plan: Plan | FleetPlan, create: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]):
         """Build the section where the page stands.
 
         Args:

@@ -11,15 +11,14 @@ from typing import Any, Protocol
 import yaml
 from nicegui import background_tasks, ui
 from nicegui.element import Element
-from pydantic import ValidationError
 from rich.console import Console
 
 from optimizer.errors import QuestionError
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
-from optimizer.questions.asked import TAGS
+from optimizer.questions.kinds import build_question
 from optimizer.questions.listed import Listed
-from optimizer.questions.refusal import Refusal, invalid
+from optimizer.questions.refusal import Refusal
 from optimizer.questions.requests import HistoryQuestion, ParetoQuestion, Question, ShockQuestion, SolveQuestion
 from optimizer.questions.workers import Fault, NoAnswer
 from optimizer.scenario import is_fleet
@@ -188,11 +187,9 @@ class Session:
 
     async def _solve(self, fields: Fields) -> None:
         try:
-            question = _checked(SolveQuestion, {"scenario": fields})
+            question = build_question(SolveQuestion, {"scenario": fields})
             self._say("Solving ...", busy=True)
             plan = await self._answers.run(question)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             self._show_refusal(_problems(error))
             return
@@ -234,6 +231,10 @@ class Session:
             with_attributes(Words(text, "pre", "code report"), tabindex="0", role="region", aria_label="Fleet report")
             with box("div", "actions"):
                 self._download_button(plan, "fleet-plan.json")
+        if plan.cost is not None:
+            with self._answer:
+                answer.show_fleet_nodes(plan)
+                LaunchFiles(plan, self._create)
         self._say(f"Fleet: {plan.status}. {plan.summary}")
 
     async def _show(self, fields: Fields, plan: Plan) -> None:
@@ -282,20 +283,23 @@ class Session:
 
     async def _fill_in(self, fields: Fields, plan: Plan, front: Element, history: Element) -> None:
         """Work out what stands further below, once the answer is shown."""
+        found = await self._besides(front, ParetoQuestion, {"scenario": fields})
+        if isinstance(found, Front):
+            answer.show_front(front, found, plan)
+        if plan.layout is not None:
+            listed = await self._besides(history, HistoryQuestion, patterns_of(plan.layout))
+            if isinstance(listed, Listed):
+                answer.show_history(history, plan, history_of(plan.layout, listed.rows))
+
+    async def _besides(self, place: Element, kind: type[Question], fields: Mapping[str, Any]) -> AnswerPart | None:
+        """Return an answer that goes into a place of the page; where there is none, the place says why."""
         try:
-            found = await self._answers.run(_checked(ParetoQuestion, {"scenario": fields}))
-            if isinstance(found, Front):
-                answer.show_front(front, found, plan)
-            if plan.layout is not None:
-                listed = await self._answers.run(HistoryQuestion(**patterns_of(plan.layout)))
-                if isinstance(listed, Listed):
-                    answer.show_history(history, plan, history_of(plan.layout, listed.rows))
-        except asyncio.CancelledError:
-            raise
+            return await self._answers.run(build_question(kind, fields))
         except Exception as error:
-            front.clear()
-            with front:
+            place.clear()
+            with place:
                 Words("; ".join(_problems(error))[:600], "p", "muted")
+            return None
 
     def _actions(self, fields: Fields, plan: Plan, text: str | None) -> None:
         with box("div", "actions"):
@@ -333,11 +337,9 @@ class Session:
         try:
             if asked.offers:
                 change = f"{asked.offers}=x{asked.factor:g}"
-                found: Any = await self._answers.run(_checked(ShockQuestion, scenario | {"price": [change]}))
+                found: Any = await self._answers.run(build_question(ShockQuestion, scenario | {"price": [change]}))
             else:
-                found = await self._answers.run(_checked(SolveQuestion, scenario | {"reasons": False}))
-        except asyncio.CancelledError:
-            raise
+                found = await self._answers.run(build_question(SolveQuestion, scenario | {"reasons": False}))
         except Exception as error:
             shown.show_problem("; ".join(_problems(error))[:600])
             return
@@ -345,14 +347,6 @@ class Session:
             shown.show(found.after, words.shock_lines(found))
         else:
             shown.show(found)
-
-
-def _checked(kind: type[Question], fields: Mapping[str, Any]) -> Any:
-    """Return a question, or raise a Refusal that names every wrong field."""
-    try:
-        return kind.model_validate(fields)
-    except ValidationError as error:
-        raise invalid(error, kind, TAGS) from None
 
 
 def _problems(error: Exception) -> list[str]:

@@ -98,7 +98,9 @@ td.left{min-width:9ch;overflow-wrap:break-word}td.left:last-child{min-width:34ch
 .result{min-height:52px;margin:8px 0;padding:10px 12px;border-radius:8px;background:var(--sw-panel)}
 pre.code{margin:0;white-space:pre;overflow:auto;max-height:460px;padding:12px;border-radius:8px;background:var(--sw-panel);
   font:12.5px/1.5 ui-monospace,'SFMono-Regular',Menlo,Consolas,'DejaVu Sans Mono',monospace}
-pre.report{font-size:11.5px}
+pre.report{font-size:11.5px;max-height:none}
+.card>.actions{margin-top:10px}.mono textarea{font:12.5px/1.5 ui-monospace,Menlo,Consolas,monospace!important}
+.q-textarea .q-field__label{background:var(--sw-ground);width:100%;z-index:1}
 .tabs{display:flex;gap:6px;flex-wrap:wrap;margin-bottom:10px}
 .tabs .button[aria-pressed=true]{background:var(--accent);color:var(--on-accent)}
 .file-head{display:flex;gap:10px;align-items:center;justify-content:space-between;flex-wrap:wrap;margin:8px 0 6px}

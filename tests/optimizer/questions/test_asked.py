@@ -105,8 +105,8 @@ def test_the_fields_of_a_scenario_that_name_files_are_refused_by_name(path: Any,
     )
     assert refused("pareto", {"scenario": {**SMALL, "performance": {"table": path}}}) == ("scenario.performance.table",)
     fleet = {"model": MODEL, "log": {"file": path}}
-    assert "scenario.log" in refused("solve", {"scenario": fleet})
-    assert "scenario.models.0.log" in refused("solve", {"scenario": {"models": [fleet]}})
+    assert refused("solve", {"scenario": fleet}) == ("scenario.log",)
+    assert refused("solve", {"scenario": {"models": [fleet]}}) == ("scenario.models.0",)
     assert not [name for name in opened if str(path) in name]
 
 
@@ -121,7 +121,7 @@ def test_the_fields_of_a_scenario_that_name_files_are_refused_by_name(path: Any,
     ],
 )
 def test_a_sweep_varies_nothing_that_points_at_files(vary: str) -> None:
-    with pytest.raises(ValueError, match="vary|field"):
+    with pytest.raises(ValueError, match=r"vary|field"):
         answer_sweep(ask.SweepQuestion(scenario=AskedScenario(**SMALL), vary=(vary,)))
 
 
@@ -168,6 +168,38 @@ def test_a_config_that_comes_with_the_question_is_the_model() -> None:
     assert found.scenario["model"] == "acme/chat-8b"  # type: ignore[attr-defined]
     # 8.03 billion parameters of two bytes
     assert 14.5 < found.memory.weights_gib * found.layout.tp < 15.5  # type: ignore[attr-defined]
+
+
+def test_logged_requests_are_put_into_classes_which_the_answer_says() -> None:
+    requests = [[0.0, 100, 50], [1.5, 3000, 20], [3.0, 120, 60], [9.0, 2800, 30]]
+    fleet = {"model": MODEL, "log": {"requests": requests, "classes": 2}, "limits": SMALL["limits"]}
+
+    found = answer(build_question(ask.SolveQuestion, {"scenario": {**fleet, "prices": SMALL["prices"]}}))
+
+    assert found.status == "optimal"  # type: ignore[attr-defined]
+    asked = FleetScenario.model_validate(found.scenario)  # type: ignore[attr-defined]
+    # Four requests in nine seconds are three spaces between arrivals: a third of a request a second.
+    assert [(one.input_tokens, round(one.request_rate, 4)) for one in asked.classes] == [(110, 0.1667), (2900, 0.1667)]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        {},
+        {"requests": [[0, 1]]},
+        {"requests": [[0, 1, 1]]},
+        {"requests": [[0, 1, 1], [0, 1, 1]]},
+        {"requests": [[0, 1, 1], [-1, 1, 1]]},
+        {"requests": [[0, 1, 1], [1, 0, 1]]},
+        {"requests": [[0, 1, 1], [1, 1, 1]], "profile": "day"},
+        {"requests": [[0, 1, 1], [1, 1, 1]], "file": "x.csv"},
+        {"requests": "x.csv"},
+        "x.csv",
+        7,
+    ],
+)
+def test_a_log_that_is_none_is_refused(log: Any) -> None:
+    assert refused("solve", {"scenario": {"model": MODEL, "log": log}}) == ("scenario.log",)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,10 @@
-"""The page as people use it: the service as a process of its own, and a Chromium that may reach nothing else."""
+"""The page as people use it: in a Chromium that may reach nothing but the service."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +26,6 @@ ARGUMENTS = (
     "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # what asks for another machine fails at once
 )
-START_S = 60.0
 WIDE, NARROW = (1280, 900), (390, 844)
 
 
@@ -63,34 +57,6 @@ def launched(program: str) -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
-
-
-@contextlib.contextmanager
-def serving(*arguments: str, **environment: str) -> Iterator[str]:
-    """Serve the page on a free port, and return its address once it is ready."""
-    command = [sys.executable, "-m", "optimizer.cli", "serve", "--port", "0", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=ROOT) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            address = next(word for word in line.split() if word.startswith("http://"))
-            _until_ready(address, process)
-            yield address
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
-
-
-def _until_ready(address: str, process: subprocess.Popen[str]) -> None:
-    ends = time.monotonic() + START_S
-    while time.monotonic() < ends:
-        assert process.poll() is None, "the service ended while it started"
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/healthz", timeout=5) as answer:
-            if json.load(answer)["status"] == "ready":
-                return
-        time.sleep(0.2)
-    raise AssertionError(f"not ready within {START_S:g} s")
 
 
 @dataclass

@@ -12,7 +12,8 @@ from pathlib import Path
 from PIL import Image
 
 from optimizer.web.page.session import EXAMPLES
-from tests.optimizer.web.browser import NARROW, ROOT, WIDE, Visit, find_chromium, launched, serving, visiting
+from tests.optimizer.web.browser import NARROW, ROOT, WIDE, Visit, find_chromium, launched, visiting
+from tests.optimizer.web.service import serving
 
 SHOWN = {  # file -> example, window, colours, what part of the page
     "page.png": ("405B across nodes", (1280, 1440), "light"),
@@ -55,9 +56,9 @@ def main(arguments: list[str]) -> None:
     program = find_chromium()
     if program is None:
         raise SystemExit("no Chromium: set SHARDWISE_CHROMIUM, or install chromium")
-    with serving() as address, launched(program) as browser:
+    with serving() as service, launched(program) as browser:
         for name, (example, size, scheme) in (views() if whole else SHOWN).items():
-            with visiting(browser, address, size=size, scheme=scheme) as visit:
+            with visiting(browser, service.address, size=size, scheme=scheme) as visit:
                 take(visit, example, folder / name, whole=whole)
     for name in views() if whole else SHOWN:
         print(folder / name)

@@ -73,7 +73,7 @@ def test_the_examples_of_the_description_are_answered(name: str, service: Servic
         ("catalog/nodes?provider=aws&gpu=H100-SXM-80GB", {"provider": "aws", "gpu": "H100-SXM-80GB"}),
         ("catalog/offers?as_of=2026-08-14&provider=spheron&limit=1", {"provider": "spheron"}),
         ("prices?as_of=2026-08-14&gpu=h100*&limit=1", {"term": "spot"}),
-        ("prices/history?gpu=h100*&provider=spheron&limit=1", {"provider": "spheron"}),
+        ("prices/history?gpu=l4*&provider=gcp&limit=1", {"provider": "gcp"}),
         ("prices/diff?before=2026-07-05&after=2026-08-14&limit=1", {}),
     ],
 )
@@ -177,6 +177,7 @@ def test_other_methods_and_addresses_are_problems_too(method: str, service: Serv
     nowhere = service.client.request(method, "/api/v1/nothing")
 
     assert (wrong.status_code, nowhere.status_code) == (405, 404)
+    assert wrong.headers["allow"] == "POST"
     assert wrong.headers["content-type"] == nowhere.headers["content-type"] == "application/problem+json"
 
 

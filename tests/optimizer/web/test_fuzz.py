@@ -15,8 +15,8 @@ from tests.optimizer.web.service import MODEL, Service
 # Cases of every boundary of every field would be some thousands: drawn ones stand for them.
 DRAWN = SchemathesisConfig.from_dict({"phases": {"coverage": {"enabled": False}}})
 schema = schemathesis.openapi.from_dict(create_app().openapi(), config=DRAWN)
-# What these two ask for is no part of the API: numbers may come as text, as in a YAML file, and what fits the schema may
-# still be refused for its meaning (a context that is shorter than the prompt).
+# What these two ask for is no part of the API: numbers may come as text, as in a YAML file, and what fits the schema
+# may still be refused for its meaning (a context that is shorter than the prompt).
 NOT_ASKED = [negative_data_rejection, positive_data_acceptance]
 
 

@@ -15,7 +15,8 @@ from optimizer.solve import solve
 from optimizer.web.page import link
 from optimizer.web.page.fields import DEFAULT, put
 from optimizer.web.page.session import EXAMPLES
-from tests.optimizer.web.browser import NARROW, Visit, find_chromium, launched, serving, visiting
+from tests.optimizer.web.browser import NARROW, Visit, find_chromium, launched, visiting
+from tests.optimizer.web.service import Service, serving
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: set SHARDWISE_CHROMIUM, or install chromium")
@@ -30,9 +31,8 @@ limits: {gpus: [L40S-48GB, H100-SXM-80GB]}
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving("--workers", "2") as found:
-        yield found
+def address(service: Service) -> str:
+    return service.address
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +250,9 @@ def test_a_fleet_is_pasted_and_reported(visit):
     visit.page.get_by_role("button", name="Solve the scenario").click()
     visit.headline()
     assert "OPTIMAL" in visit.page.get_by_role("region", name="Fleet report").inner_text()
+    visit.page.get_by_role("button", name="Kubernetes", exact=True).click()
+    visit.page.locator("pre.code", has_text="kind:").first.wait_for()
+    assert visit.page.locator("section", has_text="Nodes").locator("svg:visible").count() >= 1
 
 
 def test_the_whole_way_by_keys_alone(visit):
@@ -337,7 +340,8 @@ def test_text_stands_out_from_its_ground(browser, address, scheme):
 
 def test_a_token_is_asked_for_once(browser):
     token = "a-token-of-this-test-0123456789"
-    with serving("--workers", "1", SHARDWISE_SERVE_TOKEN=token) as guarded:
+    with serving("--workers", "1", SHARDWISE_SERVE_TOKEN=token) as service:
+        guarded = service.address
         with visiting(browser, guarded) as visit:
             visit.page.goto(f"{guarded}/?q={link.encode(DEFAULT)}")
             visit.page.get_by_label("Token of this service").fill("wrong")
