@@ -99,6 +99,12 @@ def test_descriptions_are_those_of_the_docstrings() -> None:
     assert Part.model_json_schema()["description"] == "A part: in one line."
 
 
+def test_what_a_type_accepts_is_said_beside_what_the_field_means() -> None:
+    headroom = of("scenario").model_json_schema()["$defs"]["Memory"]["properties"]["headroom"]
+    assert headroom["description"].endswith(" A share from 0 to 0.95 (15% is 0.15).")
+    assert headroom["description"].startswith("Shares used by the framework policy. ")
+
+
 def test_no_shared_description_is_left_without_a_field() -> None:
     found: dict[type[BaseModel], None] = {}
     for name in SCHEMAS:
