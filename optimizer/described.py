@@ -112,8 +112,9 @@ class Described(BaseModel):
         own["description"] = about(cls)
         said = descriptions(cls)
         for name, field in own.get("properties", {}).items():
-            if name in said:
-                field["description"] = said[name]
+            accepted = field.get("description", "")  # what its type accepts
+            if name in said and said[name] not in accepted:
+                field["description"] = f"{said[name]} {accepted}".rstrip()
         return schema
 
 

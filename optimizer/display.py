@@ -5,6 +5,7 @@ What draws them lies above the answers (optimizer.report), so it is imported whe
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
 class Shown(BaseModel):
     """An answer that can be looked at and kept."""
 
-    def _repr_html_(self) -> str | None:
+    def _repr_html_(self) -> str:
         """Return the answer as a notebook shows it."""
         from optimizer.report.notebook import html_of  # noqa: PLC0415
 
         return html_of(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Return the forms for notebooks: HTML, and in plain text the summary where there is one."""
+        said = getattr(self, "summary", None)
+        plain = f"{type(self).__name__}: {said}" if said else textwrap.shorten(repr(self), 200, placeholder=" ...")
+        return {"text/plain": plain, "text/html": self._repr_html_()}
 
     def to_json(self) -> str:
         """Return what `--json` prints."""
@@ -39,7 +46,7 @@ class Shown(BaseModel):
         return Path(path)
 
     @classmethod
-    def load(cls, path: Path | str) -> Self:
+    def from_file(cls, path: Path | str) -> Self:
         """Read an answer of this kind that `save` or `--json` wrote.
 
         Raises:

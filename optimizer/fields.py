@@ -10,7 +10,9 @@ from datetime import date, datetime
 from numbers import Real
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from catalogs.errors import near_matches
 from optimizer.described import Described
@@ -90,6 +92,18 @@ def as_list(value: Any) -> Any:
     return sorted(value, key=str) if isinstance(value, (set, frozenset)) else [value]
 
 
+class _OneOrMore:
+    """Says in a JSON schema that one value may stand where a list is meant, as `as_list` has it."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        many = handler(core)
+        return {"anyOf": [many["items"], many]} if "items" in many else many
+
+
+LISTED = BeforeValidator(as_list)
+ONE_OR_MORE = _OneOrMore()
+
+
 def _as_day(value: Any) -> date:
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
@@ -156,10 +170,10 @@ def _as_engine(value: Any) -> str:
 EngineName = Annotated[str, BeforeValidator(_as_engine)]
 Day = Annotated[date, BeforeValidator(_as_day)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Names = Annotated[tuple[Name, ...], BeforeValidator(as_list)]
-Sizes = Annotated[tuple[ParallelSize, ...], BeforeValidator(as_list)]
+Names = Annotated[tuple[Name, ...], LISTED, ONE_OR_MORE]
+Sizes = Annotated[tuple[ParallelSize, ...], LISTED, ONE_OR_MORE]
 # More replicas than any catalog has nodes for.
-ReplicaCounts = Annotated[tuple[Annotated[int, whole(1, 100_000)], ...], BeforeValidator(as_list)]
+ReplicaCounts = Annotated[tuple[Annotated[int, whole(1, 100_000)], ...], LISTED, ONE_OR_MORE]
 
 
 class Part(Described):

@@ -173,9 +173,9 @@ def _replica(
 
 def load_plan(path: Path | str) -> Plan | FleetPlan:
     """Read a plan, of one layout or of a fleet, that `save` or `shardwise solve --json` wrote."""
-    from optimizer.plan_file import read_any_plan  # noqa: PLC0415
+    from optimizer.export.plans import read_plan_of  # noqa: PLC0415
 
-    return read_any_plan(Path(path))
+    return read_plan_of(str(path))
 
 
 def explain(plan: Plan, why_not: str | None = None, *, offers: OfferTable | None = None) -> Explained:

@@ -100,6 +100,8 @@ class MemoryUse(AnswerPart):
         kv_tokens: tokens that a replica's KV cache can hold in all. engine: as vLLM's log counts them. framework: in
             requests of `context_tokens` each.
         context_tokens: tokens kept for each request.
+        weights_gib: the model's weights on this GPU.
+        kv_cache_gib: the cache of all requests at the concurrency limit, on this GPU.
     """
 
     policy: str
@@ -184,6 +186,7 @@ class Performance(Prediction):
         percentiles: "ttft", "tpot" and "e2e", each by "p50", "p90", "p95" and "p99", in milliseconds.
         requests_in_flight: per replica.
         utilization: traffic over capacity at the concurrency limit.
+        saturation: what one replica does when it is full.
     """
 
     percentiles: dict[str, dict[str, float]] = {}
@@ -205,6 +208,8 @@ class TargetCheck(AnswerPart):
         holds: whether `at_confidence` meets the target.
         probability: that the target holds, given how far off such predictions are.
         close_call: the target lies inside the prediction's 80% interval, or short of it.
+        target: what is asked for.
+        predicted: what is predicted, at the level of the target.
     """
 
     name: str
@@ -261,7 +266,11 @@ class Alternative(AnswerPart):
 
 
 class CheaperIf(AnswerPart):
-    """A cheaper answer that one of the user's (or the defaults') limits rules out."""
+    """A cheaper answer that one of the user's (or the defaults') limits rules out.
+
+    Attributes:
+        saving_usd_per_hour: how much less it costs than the answer.
+    """
 
     change: str
     summary: str
@@ -271,7 +280,12 @@ class CheaperIf(AnswerPart):
 
 
 class Conflict(AnswerPart):
-    """One rule of a smallest set of rules that cannot hold together."""
+    """One rule of a smallest set of rules that cannot hold together.
+
+    Attributes:
+        meaning: what the rule demands.
+        needs: what it comes to here: asked, and at best to be had.
+    """
 
     rule: str
     meaning: str
@@ -284,6 +298,7 @@ class Miss(AnswerPart):
     Attributes:
         usd_per_hour: what the traffic takes at the least, once the rules that it breaks are given up; null where it
             does not fit in memory, or carries the traffic in no number.
+        breaks: rule -> by how much.
     """
 
     summary: str
@@ -292,7 +307,11 @@ class Miss(AnswerPart):
 
 
 class LeastChange(AnswerPart):
-    """The least change to one target or limit, or to a set of them, that makes it feasible, and the cost then."""
+    """The least change to one target or limit, or to a set of them, that makes it feasible, and the cost then.
+
+    Attributes:
+        rules: what is changed, by name.
+    """
 
     rules: tuple[str, ...]
     change: str
@@ -302,7 +321,12 @@ class LeastChange(AnswerPart):
 
 
 class LadderStep(AnswerPart):
-    """One step of the four-step ladder that explains an answer."""
+    """One step of the four-step ladder that explains an answer.
+
+    Attributes:
+        title: the step.
+        lines: what it comes to here, a sentence each.
+    """
 
     title: str
     lines: tuple[str, ...]
@@ -344,6 +368,11 @@ class Plan(AnswerPart):
 
     Attributes:
         calibration: the user's own, where speeds rest on one.
+        alternatives: the cheapest layout on each other GPU type, or why there is none.
+        cheaper_if: limits that rule out a cheaper answer, each alone.
+        ruled_out: rule -> layouts that break it first.
+        explanation: the four steps that lead to the answer.
+        speed: where speed figures come from.
     """
 
     schema_version: Literal["1"] = SCHEMA_VERSION

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from catalogs.errors import UnknownNameError, near_matches
 from catalogs.gpus import get_gpu
 from optimizer.errors import ScenarioError
 from optimizer.fields import (
+    LISTED,
+    ONE_OR_MORE,
     Cap,
     Confidence,
     Count,
@@ -134,7 +136,11 @@ class Targets(Part):
 
 
 class Quota(Part):
-    """The most GPUs or nodes to be had of what it names; a part that is not named matches everything."""
+    """The most GPUs or nodes to be had of what it names; a part that is not named matches everything.
+
+    Attributes:
+        max_gpus: the most GPUs of it.
+    """
 
     gpu: Name | None = None
     provider: Name | None = None
@@ -287,7 +293,11 @@ class Memory(Part):
 
 
 class DiscountTerms(Part):
-    """A discount of the user's own on list prices; a part that is not named matches everything."""
+    """A discount of the user's own on list prices; a part that is not named matches everything.
+
+    Attributes:
+        percent: taken off list prices.
+    """
 
     percent: Percent
     provider: Name | None = None
@@ -317,7 +327,7 @@ class Prices(Part):
     stale_after_days: Days = 7
     max_age_days: Days | None = None
     discounts: tuple[DiscountTerms, ...] = ()
-    offers_files: Annotated[tuple[Path, ...], BeforeValidator(as_list)] = ()
+    offers_files: Annotated[tuple[Path, ...], LISTED, ONE_OR_MORE] = ()
     owned: tuple[OwnedHardware, ...] = ()
 
 
@@ -341,6 +351,7 @@ class Scenario(Part):
     Attributes:
         model: a bundled model's Hub name, or the path of a config.json or of a folder that holds one.
         description: a line for people.
+        workload: the traffic.
     """
 
     model: Annotated[str, Field(min_length=1, max_length=4096)]

@@ -113,10 +113,10 @@ def history(
 
 
 def _offers_of(path: Path) -> list[Mark]:
-    from optimizer.plan_file import read_any_plan  # noqa: PLC0415
+    from optimizer.export.plans import read_plan_of  # noqa: PLC0415
     from optimizer.report.plots.history import marks_of  # noqa: PLC0415
 
-    return marks_of(read_any_plan(path))
+    return marks_of(read_plan_of(str(path)))
 
 
 @prices_app.command("diff", epilog=EPILOG)

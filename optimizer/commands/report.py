@@ -37,11 +37,11 @@ def report(
     to_stdout = str(out) == "-"
     if not to_stdout and out.suffix.lower() not in ENDINGS:
         raise QuestionError(f"--out {out}: expected a file that ends in {' or '.join(ENDINGS)}, or -")
-    from optimizer.plan_file import read_any_plan  # noqa: PLC0415
+    from optimizer.export.plans import read_plan_of  # noqa: PLC0415
     from optimizer.report.document import report_html  # noqa: PLC0415
     from optimizer.user_files import write_whole  # noqa: PLC0415
 
-    page = report_html(read_any_plan(plan))
+    page = report_html(read_plan_of(str(plan)))
     if to_stdout:
         sys.stdout.write(page)
         return

@@ -15,6 +15,7 @@ class ExportedNodes(AnswerPart):
     Attributes:
         price_usd_per_node_hour: as it is billed, after the user's own discounts.
         price_seen_on: the day the price was seen.
+        count: how many are rented.
     """
 
     provider: str
@@ -44,7 +45,14 @@ class ExportedProcess(AnswerPart):
 
 
 class ExportedPlacement(AnswerPart):
-    """Replicas on nodes that hold the same (see optimizer.export.deployment.Placement)."""
+    """Replicas on nodes that hold the same (see optimizer.export.deployment.Placement).
+
+    Attributes:
+        group: what nodes that hold the same are called.
+        units: how many such nodes, or groups of nodes.
+        gpu_indices: GPUs of each replica on a node.
+        ports: where each replica on a node serves.
+    """
 
     group: str
     units: int
@@ -61,6 +69,14 @@ class ExportedDeployment(AnswerPart):
         fallbacks: next cheapest offers of the same nodes.
         notes: what no flag does.
         context: the plan in a few lines.
+        engine_version: its release.
+        image: container image with a tag.
+        nodes_per_replica, gpus_per_replica: what one replica takes.
+        processes: what runs on each node of a replica.
+        secrets: names of variables that hold secrets of the user's.
+        optional_secrets: those that some checkpoints need.
+        port: where it serves the OpenAI-compatible API.
+        placements: where replicas lie on nodes.
     """
 
     name: str
@@ -85,14 +101,24 @@ class ExportedDeployment(AnswerPart):
 
 
 class ExportedFile(AnswerPart):
-    """A launch file."""
+    """A launch file.
+
+    Attributes:
+        text: what is in it.
+    """
 
     name: str
     text: str
 
 
 class Export(AnswerPart):
-    """Launch files for a target, and the deployments that they start."""
+    """Launch files for a target, and the deployments that they start.
+
+    Attributes:
+        target: the form that the files are in.
+        deployments: what is started.
+        files: the launch files.
+    """
 
     schema_version: Literal["1"] = "1"
     kind: Literal["export"] = "export"

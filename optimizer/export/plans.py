@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from optimizer.answer_file import MAX_BYTES
 from optimizer.errors import QuestionError
 from optimizer.export.deployment import Deployment, Nodes, Placement
 from optimizer.export.engines.launch import launch
@@ -15,7 +16,6 @@ from optimizer.export.placing import OnNode, place
 from optimizer.export.replicas import Held, label_of, longest_request, replica_spec
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import Layout, Plan, TargetCheck
-from optimizer.plan_file import MAX_BYTES
 from optimizer.reoptimize.plans import parse_plan
 from optimizer.scenario import Workload, build_scenario
 from optimizer.split import Split

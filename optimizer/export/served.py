@@ -54,6 +54,12 @@ class ServedLayout(AnswerPart):
         environment: variables that the command sets; values that look like secrets are left out.
         other_flags: flags that say nothing of the layout, as typed.
         notes: what was not read, or is not counted.
+        image: container image; empty where none is named.
+        served_name: what requests call the model.
+        expert_parallel: experts are divided over GPUs as whole experts.
+        max_model_len: longest request, in tokens.
+        gpu_memory_utilization: share of memory that the engine takes.
+        trust_remote_code: the engine may run code of the checkpoint.
     """
 
     engine: str = "vllm"

@@ -10,7 +10,13 @@ from optimizer.whatif.explain_answer import WhyNot
 
 
 class Met(AnswerPart):
-    """A latency that is asked for, against what is predicted; null where the layout does not reach that traffic."""
+    """A latency that is asked for, against what is predicted; null where the layout does not reach that traffic.
+
+    Attributes:
+        at: mean or percentile that the target is on.
+        target_ms, predicted_ms: asked, and predicted.
+        holds: whether it is met.
+    """
 
     name: str
     at: str
@@ -55,6 +61,7 @@ class ServedPrice(AnswerPart):
         best: the cheapest layout that works for the same question; null where nothing does.
         saving_usd_per_hour: today's cost less the best one's.
         why_not: why the best layout is not today's, as `shardwise explain` says it.
+        saving_usd_per_month: what the cheapest layout saves.
     """
 
     kind: str = "import"

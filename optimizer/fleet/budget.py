@@ -50,6 +50,7 @@ class FleetBudgets(AnswerPart):
     Attributes:
         asked_requests_per_second: of all classes in the busiest hour, as the question has it.
         least_usd_per_hour: what that costs; null where no fleet serves it.
+        budgets: what each budget buys.
     """
 
     asked_requests_per_second: float

@@ -60,6 +60,7 @@ class Site(AnswerPart):
         instance_type: of the cheapest of them.
         spot: nodes that can be taken back.
         scale_up_gpus: GPUs per scale-up domain inside a node; 1 where GPUs talk over PCIe.
+        purchases: the ways in which its nodes are paid for.
     """
 
     id: str
@@ -87,6 +88,7 @@ class Served(AnswerPart):
             targets; concurrency: requests that it then runs at once.
         ttft_ms, tpot_ms, e2e_ms: predicted at the pool's own mix in its busiest period, at the level of its targets.
         holds: whether its own targets are met then.
+        class_name: the class.
     """
 
     class_name: str
@@ -115,6 +117,8 @@ class Pool(AnswerPart):
             concurrency of their classes).
         performance: predicted at the mix of the busiest period.
         communication_share: of a decode step.
+        gpus_per_replica, nodes_per_replica: what one replica takes.
+        serves: what it serves of each class.
     """
 
     id: str
@@ -180,6 +184,7 @@ class ClassAnswer(AnswerPart):
         requests_per_second_by_period: that arrive.
         targets: what it asks: at, ttft_ms, tpot_ms, e2e_ms.
         pools: pool -> share of its requests over the cycle.
+        regions: where it may be served; everywhere when empty.
     """
 
     name: str
@@ -241,6 +246,11 @@ class FleetPlan(AnswerPart):
     Attributes:
         hours: length of each period of the cycle.
         notes: how the traffic was read.
+        classes: the traffic, as it was read.
+        sites: what is rented.
+        pools: replicas that run alike.
+        survived: losses that it survives, with the traffic dealt anew.
+        compared: what the same traffic costs under other rules.
     """
 
     schema_version: Literal["1"] = SCHEMA_VERSION

@@ -10,10 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from optimizer.errors import ScenarioError
 from optimizer.fields import (
+    LISTED,
+    ONE_OR_MORE,
     Dispersion,
     Name,
     Names,
@@ -22,7 +24,6 @@ from optimizer.fields import (
     Sizes,
     Tokens,
     Variation,
-    as_list,
     number,
     problem,
     whole,
@@ -34,7 +35,7 @@ ONE_LAYOUT_LIMITS = ("replicas",)
 PROFILES = (24, 168)
 
 Load = Annotated[float, number("a number from 0 to 1,000,000", lambda x: 0 <= x <= 1e6)]
-Profile = Annotated[tuple[Load, ...], BeforeValidator(as_list)]
+Profile = Annotated[tuple[Load, ...], LISTED, ONE_OR_MORE]
 ModelName = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
@@ -106,8 +107,8 @@ class Histogram(Part):
         lengths: where in its bin a request is taken to be: spread evenly over it, or all at its upper end.
     """
 
-    input_edges: Annotated[tuple[Tokens, ...], BeforeValidator(as_list)]
-    output_edges: Annotated[tuple[Tokens, ...], BeforeValidator(as_list)]
+    input_edges: Annotated[tuple[Tokens, ...], LISTED, ONE_OR_MORE]
+    output_edges: Annotated[tuple[Tokens, ...], LISTED, ONE_OR_MORE]
     shares: tuple[tuple[Load, ...], ...]
     request_rate: PositiveRate
     lengths: Literal["spread", "upper"] = "spread"
@@ -153,6 +154,10 @@ class ModelTraffic(Part):
         model: a bundled model's Hub name, or the path of a config.json or of a folder that holds one.
         weights, kv_cache, tp, pp, ep, attention_dp: its own limits, instead of the question's.
         regions: where its requests may be served; everywhere when empty.
+        classes: its traffic, by kinds of requests.
+        histogram: its traffic as a table of lengths and rates.
+        log: its traffic as a file of requests.
+        profile: its own hours, instead of the question's.
     """
 
     name: Name | None = None
@@ -251,6 +256,10 @@ class FleetScenario(Part):
         profile: 24 or 168 values, by which each hour's traffic is multiplied; the hours of the fleet's cycle.
         limits: as for one layout; quotas, max_gpus, max_nodes and the budget hold for the whole fleet.
         commitments: contracts that could be signed.
+        classes: traffic by kinds of requests.
+        histogram: traffic as a table of lengths and rates.
+        log: traffic as a file of requests.
+        fleet: how the purchase is made and how safe it has to be.
     """
 
     description: str = ""

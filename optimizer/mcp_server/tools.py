@@ -97,7 +97,9 @@ def input_schema(kind: Kind) -> dict[str, Any]:
     schema = kind.question.model_json_schema()
     if kind.name != "solve":
         schema["properties"] = {name: _shortened(part) for name, part in schema["properties"].items()}
-    return _lean(_pruned(schema))
+    found = _lean(_pruned(schema))
+    _one_way(found)
+    return found
 
 
 def output_schema(kind: Kind) -> dict[str, Any]:
@@ -145,6 +147,32 @@ def _lean(schema: dict[str, Any]) -> dict[str, Any]:
     found = copy.deepcopy(schema)
     _drop_titles(found)
     return found
+
+
+def _one_way(value: Any) -> None:
+    """Leave an agent one way to say a thing: a list is a list, be it of one, and what is not given is left out.
+
+    People may write one value in place of a list, and null in place of nothing; both are read as ever.
+    """
+    if isinstance(value, list):
+        for inner in value:
+            _one_way(inner)
+    if not isinstance(value, dict):
+        return
+    forms = value.get("anyOf")
+    if isinstance(forms, list) and len(forms) == 2:
+        if forms[1] == {"type": "array", "items": forms[0]}:
+            del value["anyOf"]
+            value |= forms[1]
+        elif forms[1] == {"type": "null"} and value.get("default", "") is None:
+            del value["anyOf"], value["default"]
+            said = [one for one in (value.get("description"), forms[0].get("description")) if one]
+            value |= forms[0] | ({"description": " ".join(said)} if said else {})
+    if value.get("type") == "string":
+        for bound in ("minLength", "maxLength"):  # names that an agent gives are far from both
+            value.pop(bound, None)
+    for inner in list(value.values()):
+        _one_way(inner)
 
 
 def _drop_titles(value: Any) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from datetime import date
 
-from pydantic import BaseModel, ConfigDict
+from optimizer.plan import AnswerPart
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+class SourceUse(AnswerPart):
+    """A benchmark file, and how many of its runs are used.
 
-
-class SourceUse(_Part):
-    """A benchmark file, and how many of its runs are used."""
+    Attributes:
+        sha256: of the file.
+        format: vllm-bench, genai-perf, aiperf or csv.
+        added: the day it was read.
+        used: runs of it that the fit saw.
+    """
 
     name: str
     sha256: str
@@ -22,15 +25,21 @@ class SourceUse(_Part):
     used: int
 
 
-class Figures(_Part):
-    """One quantity of a run: measured, and predicted before and after; null where it was not measured."""
+class Figures(AnswerPart):
+    """One quantity of a run: measured, and predicted before and after; null where it was not measured.
+
+    Attributes:
+        measured: in the benchmark.
+        before: predicted by the bundled coefficients.
+        after: predicted with the calibration.
+    """
 
     measured: float | None
     before: float | None
     after: float | None
 
 
-class RunUse(_Part):
+class RunUse(AnswerPart):
     """One run and what became of it.
 
     Attributes:
@@ -56,12 +65,15 @@ class RunUse(_Part):
     output_tok_s_total: Figures
 
 
-class ErrorChange(_Part):
+class ErrorChange(AnswerPart):
     """How far off one quantity is over the runs used, in percent of what was measured.
 
     Attributes:
-        before: by the bundled coefficients. after: with the calibration, which has seen these runs.
-        left_out: each run by a fit that had not seen it; null for fewer than 4 runs.
+        quantity: TTFT, TPOT or throughput.
+        before_mean_percent, before_median_percent: by the bundled coefficients.
+        after_mean_percent, after_median_percent: with the calibration, which has seen these runs.
+        left_out_mean_percent, left_out_median_percent: each run by a fit that had not seen it; null for fewer than
+            4 runs.
     """
 
     quantity: str
@@ -74,7 +86,7 @@ class ErrorChange(_Part):
     left_out_median_percent: float | None
 
 
-class CalibrationReport(_Part):
+class CalibrationReport(AnswerPart):
     """What `shardwise calibrate --json` prints.
 
     Attributes:
@@ -83,6 +95,8 @@ class CalibrationReport(_Part):
         date: of the fit.
         runs_used: how many runs it rests on; the others are in `runs` with the reason.
         factors: {level: {coefficient: factor on the bundled one}}.
+        sources: files whose runs are kept.
+        errors: how far off predictions are before and after, by quantity.
     """
 
     file: str

@@ -104,7 +104,11 @@ class PlanVerdict(AnswerPart):
 
 
 class SourceOutcome(AnswerPart):
-    """What pulling one source of prices came to: status is "ok", "partial", "failed" or "skipped"."""
+    """What pulling one source of prices came to: status is "ok", "partial", "failed" or "skipped".
+
+    Attributes:
+        message: what went wrong; empty where nothing did.
+    """
 
     name: str
     status: str
@@ -118,6 +122,8 @@ class Reoptimization(AnswerPart):
         as_of: the day whose prices count; looked_at: when.
         sources: what pulling prices came to, where that was asked for.
         warnings: what went wrong on the way and stopped nothing.
+        rules: when a switch is worth it.
+        plans: the verdict on each plan.
     """
 
     schema_version: Literal["1"] = "1"

@@ -41,7 +41,8 @@ _RULES = (
     ".shardwise .tile b{display:block;font-size:18px}.shardwise .tile span{color:var(--sw-muted);font-size:12px}"
     ".shardwise table{border-collapse:collapse;margin:6px 0}.shardwise th{color:var(--sw-muted);font-weight:500}"
     ".shardwise th,.shardwise td{text-align:left;padding:3px 14px 3px 0;vertical-align:top;background:none}"
-    ".shardwise table{font-size:13px}.shardwise .r{text-align:right;white-space:nowrap}.shardwise .scroll{overflow-x:auto}"
+    ".shardwise table{font-size:13px}.shardwise .r{text-align:right;white-space:nowrap}"
+    ".shardwise .scroll{overflow-x:auto}"
     ".shardwise dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:0}"
     ".shardwise dt{color:var(--sw-muted);font-weight:400}.shardwise dd{margin:0}"
 )

@@ -62,7 +62,11 @@ class Check(AnswerPart):
 
 
 class Stretch(AnswerPart):
-    """Request rates, both included, between which self-hosting costs no more than the API."""
+    """Request rates, both included, between which self-hosting costs no more than the API.
+
+    Attributes:
+        from_request_rate, to_request_rate: requests per second while busy.
+    """
 
     from_request_rate: float
     to_request_rate: float
@@ -98,6 +102,11 @@ class ApiComparison(AnswerPart):
         break_evens: at the real duty, then (where that is another) with traffic at all hours.
         layout: the self-hosted layout in one line; "" where there is none.
         conflict: rules that cannot hold together where self-hosting is infeasible.
+        price: the API's price.
+        cached_share: share of prompt tokens that the API's cache serves.
+        duty: when traffic arrives and GPUs are rented.
+        api: what the API costs.
+        self_hosted: what self-hosting costs; null where it is infeasible.
     """
 
     shardwise_version: str = __version__

@@ -35,6 +35,7 @@ class ApiPrice(AnswerPart):
         ignored: prices of the model that do not count here, and what a price leaves out.
         day: the day whose prices these are.
         data: the package and its version, and the newest day from which a price in it holds.
+        provider_name: as people call it.
     """
 
     provider: str

@@ -35,6 +35,8 @@ class Margin(AnswerPart):
     Attributes:
         gain_per_usd: in the unit of the value, per dollar an hour above the budget.
         tokens_per_usd: output tokens more per dollar more; null for what is no traffic.
+        value: what that budget buys.
+        said: the same, in words.
     """
 
     usd_per_hour: float
@@ -77,7 +79,12 @@ class Bought(AnswerPart):
 
 
 class BudgetAnswer(AnswerPart):
-    """What one budget buys, and whether it pays for the scenario as it is asked."""
+    """What one budget buys, and whether it pays for the scenario as it is asked.
+
+    Attributes:
+        enough: it pays for the scenario as it is asked.
+        bought: the most of each thing.
+    """
 
     usd_per_hour: float
     enough: bool
@@ -91,6 +98,8 @@ class BudgetReport(AnswerPart):
         scenario: the question; each budget takes the place of its own.
         at, confidence: what latencies are: means or a percentile, and the probability with which they hold.
         least_usd_per_hour: the least cost of the scenario as it is asked; null where it has no answer at any.
+        maximize: what the most was looked for of.
+        budgets: what each budget buys.
     """
 
     schema_version: Literal["1"] = "1"

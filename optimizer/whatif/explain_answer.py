@@ -44,6 +44,8 @@ class Money(AnswerPart):
         idle_gpus: GPUs that are rented and hold no replica.
         memory_stranded_usd: on another scale, part of all of the above: the share of rented GPU memory that nothing
             uses with every replica at its concurrency limit, headroom included.
+        memory_rented_gib, memory_needed_gib: of all rented GPUs together.
+        memory_stranded_share: share of rented memory that nothing uses.
     """
 
     usd_per_hour: float
@@ -65,6 +67,11 @@ class Side(AnswerPart):
     Attributes:
         capacity_per_replica: traffic that one replica carries within the targets, in words; limited_by says what
             limits it.
+        gpus_rented: GPUs paid for.
+        gpus_idle: of them, those that hold no replica.
+        gpus_per_replica: GPUs of one replica.
+        limited_by: what limits the traffic of a replica.
+        money: where its dollars go.
     """
 
     summary: str
@@ -99,6 +106,8 @@ class Comparison(AnswerPart):
             is what changing it alone makes, on average over all orders in which the four can change.
         spent: that by where the money goes: work, communication, idle capacity, idle GPUs; adds up to it as well.
         reason: why the plan was preferred, where the two cost the same.
+        plan: the plan's side.
+        other: the other layout's side.
     """
 
     plan: Side
@@ -110,7 +119,11 @@ class Comparison(AnswerPart):
 
 
 class WayOut(AnswerPart):
-    """A layout that works, and is the one named but for one part."""
+    """A layout that works, and is the one named but for one part.
+
+    Attributes:
+        instead: the part that is changed, and to what.
+    """
 
     instead: str
     summary: str
@@ -130,6 +143,7 @@ class WhyNot(AnswerPart):
         nearest: the one that breaks the fewest rules by the least, with each rule that it breaks.
         least_changes: to the question, that would admit it, each solved.
         ways_out: to the layout.
+        asked: the layout, in the user's words.
     """
 
     asked: str
@@ -151,6 +165,9 @@ class Explained(AnswerPart):
         bounds: what the layout must keep, the tightest first.
         sized_by: what sets the number of GPUs.
         money: where the dollars go; null where the plan has no layout.
+        plan: the file, or what else the plan was read from.
+        ladder: the four steps that lead to the answer.
+        why_not: why it is not the layout that was named; null where none was.
     """
 
     schema_version: Literal["1"] = "1"

@@ -71,6 +71,8 @@ class Shock(AnswerPart):
         effects: each part alone, then all together where there are several.
         tipping: for a single price change; null for several, or where nothing was feasible before.
         after: the whole answer after the shock.
+        before: the answer before the shock; null where nothing was feasible.
+        staying: what keeping that layout comes to; null where nothing was feasible before.
     """
 
     schema_version: Literal["1"] = "1"

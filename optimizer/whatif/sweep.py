@@ -39,7 +39,12 @@ INPUT_FIELDS = ("model", "prices.as_of", "prices.offers_files", "performance.tab
 
 
 class Varied(AnswerPart):
-    """One varied field and its values, as rows have them."""
+    """One varied field and its values, as rows have them.
+
+    Attributes:
+        field: its dotted name, as in a scenario.
+        values: its values.
+    """
 
     field: str
     values: tuple[Any, ...]
@@ -58,6 +63,8 @@ class Sweep(AnswerPart):
         columns: the columns of rows and file: the varied fields, then those of optimizer.whatif.point.
         rows: a row a point, the last field varying fastest.
         file: where the rows are written; "" where they are not.
+        varied: the fields that are varied.
+        today: the day that ages of prices count to.
     """
 
     shardwise_version: str = __version__

@@ -186,7 +186,7 @@ def _latency_row(plan: Plan, row: Latency, levels: list[str]) -> list[Piece]:
     found = plan.performance.percentiles.get(row.name, {}) if plan.performance is not None else {}
     values = [milliseconds(found.get(level)) for level in levels]
     return [
-        row.label,
+        row.name.upper() if row.at == "mean" else f"{row.name.upper()}, {row.at}",
         milliseconds(row.predicted),
         f"{milliseconds(row.low)} - {milliseconds(row.high)}",
         asked,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import stat
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -233,7 +235,7 @@ class TestCommand:
         ("content", "out", "said"),
         [
             ("{}", "report.html", "is not a plan"),
-            ("[1", "report.html", "is not a plan"),
+            ("[1", "report.html", "is not JSON"),
             ('{"kind": "fleet"}', "report.html", "is not a plan"),
             ("{}", "report.pdf", "expected a file that ends in .html"),
         ],
@@ -248,3 +250,55 @@ class TestCommand:
     def test_a_page_that_cannot_be_written_is_one_message(self, saved: Path) -> None:
         ran = run("report", str(saved), "-o", str(saved / "report.html"))
         assert (ran.code, "cannot be written" in ran.err) == (2, True)
+
+
+def test_a_report_says_how_to_start_the_plan(answers: Answers) -> None:
+    page = Page(report_html(answers.plan))
+    assert "How to start it" in page.words
+    assert f"vllm serve {SMALL}" in page.words
+    assert "shardwise export plan.json --to TARGET" in page.words
+    assert "How to start it" not in Page(report_html(answers.none)).words
+
+
+def test_a_report_whose_launch_file_cannot_be_written_says_why(answers: Answers) -> None:
+    plan = answers.plan.model_copy(update={"scenario": answers.plan.scenario | {"model": "nobody/nothing"}})
+    assert "No launch file can be written here" in Page(report_html(plan)).words
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("Chromium is not installed")
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync"]  # fmt: skip
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield found
+        found.close()
+
+
+@pytest.mark.parametrize("name", ["plan", "none", "fleet"])
+def test_a_report_reads_on_a_phone_on_paper_and_in_the_dark(
+    answers: Answers, browser: Any, name: str, tmp_path: Path
+) -> None:
+    """Nothing is wider than the screen, names of 300 characters included, and nothing is asked for or complained of."""
+    plan = getattr(answers, name)
+    long = plan.model_copy(update={"warnings": ("w" * 300,), "summary": "s" * 300})
+    (tmp_path / "report.html").write_text(report_html(long), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme="dark")
+    asked: list[str] = []
+    said: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.goto((tmp_path / "report.html").as_uri())
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 27, 34)"
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    assert (len(asked), said) == (1, [])
+    page.close()

@@ -263,3 +263,15 @@ class TestCommands:
         files = ("--trace", str(tmp_path / "trace.csv"), "--plot", str(tmp_path / "a.svg"))
         assert run("simulate", str(tmp_path / "plan.json"), *files).code == 0
         assert "Time per output token" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+    def test_price_history_is_of_the_plans_gpu_and_marks_its_price(self, tmp_path: Path) -> None:
+        solved = run("solve", LLAMA_70B, *TRAFFIC, *SPHERON, "--json")
+        (tmp_path / "plan.json").write_text(solved.out, encoding="utf-8")
+        files = ("--plan", str(tmp_path / "plan.json"), "--plot", str(tmp_path / "a.html"), "--limit", "1")
+        ran = run("prices", "history", "--provider", "spheron", *files)
+        assert ran.code == 0
+        drawn = (tmp_path / "a.html").read_text(encoding="utf-8")
+        price = solved.json["layout"]["price_usd_per_node_hour"] / solved.json["layout"]["gpus_per_node"]
+        assert f"plan: ${price:,.2f}" in drawn
+        assert f"List prices of {solved.json['layout']['gpu']}" in drawn
+        assert "(the plan&#x27;s)" in drawn
