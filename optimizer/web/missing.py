@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+_PART = re.compile(r"\{\w+\}")
 PLACES = ("/api", "/api/{rest:path}", "/healthz", "/metrics", "/docs", "/openapi.json")
 
 
@@ -35,10 +36,6 @@ def methods_of(schema: dict[str, Any], path: str) -> list[str]:
     """Return the methods that an address takes, by the service's own description."""
     if path in ("/docs", "/openapi.json"):
         return ["GET"]
-    found = {
-        method.upper()
-        for template, operations in schema["paths"].items()
-        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)
-        for method in operations
-    }
-    return sorted(found)
+    paths = schema["paths"]
+    templates = [path] if path in paths else [one for one in paths if re.fullmatch(_PART.sub("[^/]+", one), path)]
+    return sorted({method.upper() for template in templates for method in paths[template]})

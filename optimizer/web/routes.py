@@ -8,6 +8,7 @@ from typing import Annotated, Any, Union
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 
 from optimizer.plan import AnswerPart
 from optimizer.questions.kinds import KINDS, Kind
@@ -163,6 +164,8 @@ def job_routes(jobs: Jobs) -> APIRouter:
 
 
 def _of_job(state: JobState | None, name: str) -> Response:
+    if name in KINDS:  # where jobs of that kind are asked for
+        raise HTTPException(405, "expected POST", {"Allow": "POST"})
     if state is None:
         return response(problem_of(404, f"there is no job {name}, or it is no longer kept"))
     return _json(state, 200)

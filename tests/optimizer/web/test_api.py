@@ -174,10 +174,11 @@ def test_a_body_that_is_too_large_is_refused_unread(service: Service) -> None:
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "TRACE", "QUERY"])
 def test_other_methods_and_addresses_are_problems_too(method: str, service: Service) -> None:
     wrong = service.client.request(method, "/api/v1/solve")
+    of_jobs = service.client.request(method, "/api/v1/jobs/solve")
     nowhere = service.client.request(method, "/api/v1/nothing")
 
-    assert (wrong.status_code, nowhere.status_code) == (405, 404)
-    assert wrong.headers["allow"] == "POST"
+    assert (wrong.status_code, of_jobs.status_code, nowhere.status_code) == (405, 405, 404)
+    assert wrong.headers["allow"] == of_jobs.headers["allow"] == "POST"
     assert wrong.headers["content-type"] == nowhere.headers["content-type"] == "application/problem+json"
 
 
