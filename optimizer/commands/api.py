@@ -9,12 +9,15 @@ import typer
 from optimizer import completion
 from optimizer.cli_options import Json, NoCalibration, Text, Texts, option
 from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_json
-from optimizer.commands.whatif import whatif_app
 
 DUTY = "When traffic arrives"
 
 
-@whatif_app.command("api", epilog=EPILOG)
+def register(whatif_app: typer.Typer) -> None:
+    """Add the command to `shardwise whatif`."""
+    whatif_app.command("api", epilog=EPILOG)(whatif_api)
+
+
 def whatif_api(
     scenario: Annotated[
         str,

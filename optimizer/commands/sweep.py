@@ -13,7 +13,6 @@ import typer
 from optimizer import completion
 from optimizer.cli_options import OUTPUT, Json, NoCalibration, Plot, Text, Texts, option
 from optimizer.commands.common import EXIT_OK, EXIT_OTHER, check_plot, draw, print_json
-from optimizer.commands.whatif import whatif_app
 
 if TYPE_CHECKING:
     from optimizer.whatif.sweep import Watch
@@ -28,7 +27,11 @@ EXITS = (
 )
 
 
-@whatif_app.command("sweep", epilog=EXITS)
+def register(whatif_app: typer.Typer) -> None:
+    """Add the command to `shardwise whatif`."""
+    whatif_app.command("sweep", epilog=EXITS)(whatif_sweep)
+
+
 def whatif_sweep(
     scenario: Annotated[
         str, typer.Argument(metavar="SCENARIO.yaml", help="The question.", autocompletion=completion.SCENARIO)
