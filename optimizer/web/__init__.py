@@ -2,7 +2,7 @@
 
     settings.py     how it serves: flags, then SHARDWISE_SERVE_* variables, then defaults
     app.py          create_app: the FastAPI application, with its routes, limits and workers
-    guard.py        what every request has to pass: its Host, its origin, its token, its type and size
+    guard.py        what every request has to pass: its Host, its origin, its token, its size
     routes.py       a route a kind of question (see optimizer.questions.kinds), and its job
     jobs.py         questions that are answered in the background
     problems.py     errors as RFC 9457 problem details

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from urllib.parse import urlsplit
 
@@ -28,7 +27,6 @@ OWN_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
     "Cache-Control": "no-store",
 }
-_JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
 
 
 def is_own(path: str) -> bool:
@@ -92,12 +90,6 @@ class Guard:
         if not self.settings.token_holds(_bearer(headers)):
             said = "expected the service's token, as in Authorization: Bearer TOKEN"
             return problem_of(401, said), {"WWW-Authenticate": 'Bearer realm="shardwise"'}
-        if (
-            scope["type"] == "http"
-            and scope["method"] == "POST"
-            and not _JSON.fullmatch(headers.get("content-type", ""))
-        ):
-            return problem_of(415, "expected JSON, with Content-Type: application/json"), {}
         return None, {}
 
     async def _body(self, headers: Headers, receive: Receive) -> tuple[bytes, Problem | None]:

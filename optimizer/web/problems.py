@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -16,6 +17,7 @@ from optimizer.questions.requests import Question
 from optimizer.questions.workers import Busy, Fault, NoAnswer, Stopping, TookTooLong
 
 MEDIA_TYPE = "application/problem+json"
+_JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
 
 
 class FieldError(BaseModel):
@@ -84,6 +86,8 @@ def add_handlers(app: FastAPI) -> None:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     items: list[Any] = list(error.errors()) if isinstance(error, RequestValidationError) else []
+    if request.method == "POST" and _JSON.fullmatch(request.headers.get("content-type", "")) is None:
+        return response(problem_of(415, "expected JSON, with Content-Type: application/json"))
     if any(item["type"] == "json_invalid" for item in items):
         said = "; ".join(str(item.get("ctx", {}).get("error", item["msg"])) for item in items)
         return response(problem_of(400, f"the body is not JSON: {said}"))

@@ -143,6 +143,7 @@ def test_errors_that_only_the_catalog_knows_speak_of_fields_and_not_of_flags(ser
         (b"[]", "application/json", 422),
         (b'{"scenario": NaN}', "application/json", 422),
         (b"{}", "text/plain", 415),
+        (b'{"model": "Qwen/Qwen2.5-0.5B-Instruct", "gpu": "L4-24GB"}', "text/plain", 415),
         (b"a=b", "application/x-www-form-urlencoded", 415),
     ],
 )
@@ -174,10 +175,12 @@ def test_a_body_that_is_too_large_is_refused_unread(service: Service) -> None:
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "TRACE", "QUERY"])
 def test_other_methods_and_addresses_are_problems_too(method: str, service: Service) -> None:
     wrong = service.client.request(method, "/api/v1/solve")
+    of_reading = service.client.post("/api/v1/catalog/gpus")
     of_jobs = service.client.request(method, "/api/v1/jobs/solve")
     nowhere = service.client.request(method, "/api/v1/nothing")
 
     assert (wrong.status_code, of_jobs.status_code, nowhere.status_code) == (405, 405, 404)
+    assert (of_reading.status_code, of_reading.headers["allow"]) == (405, "GET")
     assert wrong.headers["allow"] == of_jobs.headers["allow"] == "POST"
     assert wrong.headers["content-type"] == nowhere.headers["content-type"] == "application/problem+json"
 
