@@ -45,15 +45,14 @@ def ran(file: LaunchFile, folder: Path, **environment: str) -> list[list[str]]:
     log.mkdir()
     for name in ("vllm", "python3", "trtllm-serve", "mpirun", "ray"):
         program = programs / name
-        note = f'printf "%s\\0" "${{CUDA_VISIBLE_DEVICES-all}}" "$@" > {log}/$$'
+        note = f'printf "%s\\0" "${{CUDA_VISIBLE_DEVICES-all}}" "$@" > {log}/$(date +%s%N)-$$'
         program.write_text(f"#!/bin/sh\n{note}\nsleep ${{SLOW-0}}\n")
         program.chmod(0o755)
     script = folder / file.name
     script.write_text(file.text)
     kept = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": "/root", "HF_TOKEN": "hf_x"}
     subprocess.run(["bash", str(script)], check=True, cwd=folder, env={**kept, **environment}, timeout=20)
-    calls = sorted(log.iterdir(), key=lambda call: call.stat().st_mtime_ns)
-    return [call.read_bytes().decode().split("\0")[:-1] for call in calls]
+    return [call.read_bytes().decode().split("\0")[:-1] for call in sorted(log.iterdir())]  # named by their time
 
 
 def test_a_script_runs_exactly_the_command(tmp_path: Path) -> None:
