@@ -53,7 +53,7 @@ def fleet_deployments(plan: FleetPlan, options: ExportOptions) -> tuple[Deployme
     for pool in plan.pools:
         site = next(site for site in plan.sites if site.id == pool.site)
         period = _busiest(pool)
-        bought = [one for one in _bought(plan, site, period, labels, options.port) if pool.id in one.placements]
+        bought = [one for one in _bought(plan, site, period, options.port) if pool.id in one.placements]
         for number, one in enumerate(bought):
             suffix = "" if len(bought) == 1 else f"-{one.purchase.term.replace('-', '')}{number + 1}"
             found.append(_deployment(plan, asked, market, pool, site, one, labels[pool.id] + suffix, options))
@@ -139,7 +139,7 @@ def _longest(plan: FleetPlan, asked: FleetScenario, pool: Pool) -> int:
     return max(lengths, default=pool.memory.context_tokens)
 
 
-def _bought(plan: FleetPlan, site: Site, period: int, labels: dict[str, str], port: int) -> list[_Bought]:
+def _bought(plan: FleetPlan, site: Site, period: int, port: int) -> list[_Bought]:
     """Deal the nodes that are held in a period out over the purchases that pay for them, contracts first."""
     held = [one for one in plan.nodes if one.site == site.id and one.period == period and one.replicas]
     purchases = sorted(site.purchases, key=lambda one: (-one.committed_years, one.effective_usd_per_node_hour))

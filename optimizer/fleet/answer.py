@@ -64,7 +64,7 @@ def describe(problem: FleetProblem, answer: FleetAnswer) -> dict[str, Any]:
         "pools": pools,
         "nodes": tuple(_held(hours, site_ids, pool_ids)),
         "survived": tuple(_survived(problem, hours, one, site_ids, pool_ids) for one in _by_hour(hours)),
-        "warnings": tuple(_warnings(problem, pools, sites)),
+        "warnings": tuple(_warnings(pools, sites)),
     }
 
 
@@ -128,7 +128,7 @@ def _summary(sites: tuple[Site, ...], pools: tuple[Pool, ...]) -> str:
     return f"{', '.join(bought)}: {', '.join(run)}"
 
 
-def _warnings(problem: FleetProblem, pools: tuple[Pool, ...], sites: tuple[Site, ...]) -> list[str]:
+def _warnings(pools: tuple[Pool, ...], sites: tuple[Site, ...]) -> list[str]:
     late = {pool.id: [one.class_name for one in pool.serves if not one.holds] for pool in pools}
     found = [
         f"{pool}: at its own mix {', '.join(names)} may miss targets, as classes share steps: ask for tighter ones"

@@ -227,11 +227,11 @@ class Session:
             if plan.status == "infeasible":
                 can_follow = lambda flag: follow(fields, flag) is not None  # noqa: E731
                 self._into_view(answer.show_infeasible(plan, self._follow, can_follow))
-                self._actions(fields, plan, text)
+                self._actions(plan, text)
                 answer.show_ruled_out(plan)
             else:
                 self._into_view(answer.show_headline(plan))
-                self._actions(fields, plan, text)
+                self._actions(plan, text)
         self._say(f"{answer.BADGES[plan.status]}. {plan.summary}")
         if plan.status != "infeasible":
             await asyncio.sleep(FIRST_S)  # what was asked for is on its way to the browser before the rest is built
@@ -286,7 +286,7 @@ class Session:
         found = await self._besides(place, ExportQuestion, asked)
         return found if isinstance(found, Export) else None
 
-    def _actions(self, fields: Fields, plan: Plan, text: str | None) -> None:
+    def _actions(self, plan: Plan, text: str | None) -> None:
         with box("div", "actions"):
             if text is not None:
                 button("Copy link to this question", lambda: self._copy_link(text))
