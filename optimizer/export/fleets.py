@@ -16,6 +16,7 @@ from optimizer.fleet.plan import FleetPlan, NodesHeld, Pool, Purchase, Site
 from optimizer.fleet.question import FleetScenario, build_fleet_scenario
 from optimizer.scenario import Scenario, Workload
 from optimizer.split import Split
+from optimizer.wording import dollars
 
 
 @dataclass
@@ -206,7 +207,7 @@ def _offers_question(asked: FleetScenario) -> Scenario:
 def _context(plan: FleetPlan, pool: Pool, replicas: int, no_fallbacks: str) -> tuple[str, ...]:
     lines = [f"shardwise {plan.shardwise_version}: {plan.summary}"]
     if plan.cost is not None:
-        lines.append(f"${plan.cost.usd_per_hour:,.2f}/hour on average for the whole fleet")
+        lines.append(f"{dollars(plan.cost.usd_per_hour)}/hour on average for the whole fleet")
     serves = ", ".join(one.class_name for one in pool.serves if one.share > 0) or "what others cannot, after a loss"
     lines.append(f"{pool.id} of {pool.model} serves {serves}")
     least, most = min(pool.replicas_by_period), max(pool.replicas_by_period)

@@ -122,7 +122,7 @@ def _summary(sites: tuple[Site, ...], pools: tuple[Pool, ...]) -> str:
         bought.append(f"{what} ({site.provider})" if least == most else f"{least} to {what} ({site.provider})")
     run = []
     for pool in pools:
-        split = split_words(pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
+        split = split_words(pool)
         least, most = min(pool.replicas_by_period), max(pool.replicas_by_period)
         run.append(f"{pool.model} {most if least == most else f'{least}-{most}'}x {split}")
     return f"{', '.join(bought)}: {', '.join(run)}"

@@ -9,7 +9,6 @@ from optimizer.report.fleet_bought import print_pools, print_purchases
 from optimizer.report.fleet_classes import print_classes
 from optimizer.report.fleet_schedule import print_schedule
 from optimizer.report.fleet_words import busiest_period, holding_words, period_words
-from optimizer.report.plan import CAUSES, LEAST_SHOWN_MS
 from optimizer.report.text import (
     amount_of,
     bullet,
@@ -19,9 +18,11 @@ from optimizer.report.text import (
     heading,
     make_console,
     make_table,
+    proof_words,
     share,
     sources_words,
     speed_basis,
+    step_words,
 )
 
 
@@ -77,13 +78,7 @@ def _print_cost(out: Console, plan: FleetPlan) -> None:
     if cost.committed_usd_per_hour > 0:
         ahead = f"; {dollars(cost.upfront_usd)} is due at the start" if cost.upfront_usd > 0 else ""
         out.print(f"{dollars(cost.committed_usd_per_hour)}/hour of it is committed, whatever runs{ahead}.")
-    if plan.status == "optimal":
-        out.print("Proved: no fleet in this catalog that keeps every rule costs less.")
-    else:
-        out.print(
-            f"Not proved within the time limit: the cheapest may cost down to {dollars(cost.bound_usd_per_hour)}/hour "
-            f"(gap {cost.gap:.1%})."
-        )
+    out.print(proof_words(plan.status, cost.bound_usd_per_hour, cost.gap, "fleet"))
 
 
 def _print_nodes(out: Console, plan: FleetPlan) -> None:
@@ -159,15 +154,10 @@ def _print_insides(out: Console, plan: FleetPlan) -> None:
     heading(out, "One decode step at the mix, ms")
     for pool in plan.pools:
         done = pool.performance
-        step = ", ".join(
-            f"{CAUSES.get(cause, cause)} {value:.2f}"
-            for cause, value in done.step_ms.items()
-            if value >= LEAST_SHOWN_MS
-        )
         in_flight = max(done.requests_in_flight, 1.0)
         bullet(
             out,
-            f"{pool.id}, {in_flight:.1f} requests in flight per replica: {step}",
+            f"{pool.id}, {in_flight:.1f} requests in flight per replica: {step_words(done.step_ms)}",
             f"{count(done.output_tokens_per_second)} output tokens/s on all replicas"
             + (f"; all-reduces are {share(pool.communication_share)} of a step" if pool.communication_share else ""),
         )

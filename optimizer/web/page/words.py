@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from optimizer.plan import Alternative, Plan
-from optimizer.report.text import amount_of, calibration_words, dollars, milliseconds, share, sources_words, speed_basis
+from optimizer.report.text import (
+    amount_of,
+    calibration_words,
+    dollars,
+    milliseconds,
+    proof_words,
+    share,
+    sources_words,
+    speed_basis,
+)
 from optimizer.rules import get_rule
 from optimizer.whatif.shock_answer import Shock
 
@@ -42,12 +51,7 @@ def proof(plan: Plan) -> str:
     if plan.cost is None:
         return ""
     looked = f"{plan.solver.candidates:,} candidates looked at"
-    if plan.status == "optimal":
-        return f"Proved: no layout in this catalog that keeps every rule costs less ({looked})."
-    return (
-        f"Not proved within the time limit: the cheapest may cost down to {dollars(plan.cost.bound_usd_per_hour)}/hour "
-        f"(gap {plan.cost.gap:.1%}; {looked})."
-    )
+    return proof_words(plan.status, plan.cost.bound_usd_per_hour, plan.cost.gap, besides=looked)
 
 
 def price_lines(plan: Plan) -> list[str]:
