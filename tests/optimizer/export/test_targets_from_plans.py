@@ -9,16 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.optimizer.command import LLAMA_70B, SPHERON, TRAFFIC, run
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    ran = run("solve", LLAMA_70B, *TRAFFIC, *SPHERON, "--json")
-    assert ran.code == 0
-    file = tmp_path_factory.mktemp("plans") / "plan.json"
-    file.write_text(ran.out)
-    return file
+from tests.optimizer.command import LLAMA_70B, run
 
 
 @pytest.mark.parametrize("target", ["docker-compose", "kubernetes", "helm-values", "skypilot", "dstack"])
