@@ -10,7 +10,7 @@ from optimizer.report.fleet_classes import print_classes
 from optimizer.report.fleet_schedule import print_schedule
 from optimizer.report.fleet_words import busiest_period, holding_words, period_words
 from optimizer.report.text import (
-    amount_of,
+    age_words,
     bullet,
     calibration_words,
     count,
@@ -18,6 +18,7 @@ from optimizer.report.text import (
     heading,
     make_console,
     make_table,
+    offers_words,
     proof_words,
     share,
     sources_words,
@@ -182,13 +183,8 @@ def _print_prices(out: Console, plan: FleetPlan) -> None:
     for note in plan.notes:
         out.print(f"Note: {note}.")
     heading(out, "Prices")
-    seen = (
-        f"The oldest of them was seen {prices.seen_on}, {amount_of(prices.age_days, 'day')} ago."
-        if prices.seen_on
-        else f"They are at best {amount_of(prices.age_days, 'day')} old."
-    )
-    set_aside = sum(prices.offers_set_aside.values())
-    out.print(f"As of {prices.as_of}: {prices.offers_considered:,} offers, {set_aside:,} rows set aside. {seen}")
+    which = "The oldest of them was" if prices.seen_on else "They are"
+    out.print(f"{offers_words(prices)} {which} {age_words(prices)}.")
     used = dict.fromkeys(one.price_source for site in plan.sites for one in site.purchases)
     for source in used:
         out.print(f"Source: {prices.sources.get(source, source)}")

@@ -10,6 +10,7 @@ from rich.padding import Padding
 
 from optimizer.plan import Alternative, Plan, TargetCheck
 from optimizer.report.text import (
+    age_words,
     amount_of,
     bullet,
     bullet_of_items,
@@ -20,6 +21,7 @@ from optimizer.report.text import (
     make_console,
     make_table,
     milliseconds,
+    offers_words,
     packed,
     proof_words,
     share,
@@ -308,13 +310,7 @@ def _print_speed_sources(out: Console, plan: Plan) -> None:
 def _print_prices(out: Console, plan: Plan) -> None:
     prices = plan.prices
     heading(out, "Prices")
-    seen = (
-        f"seen {prices.seen_on}, {amount_of(prices.age_days, 'day')} ago"
-        if prices.seen_on
-        else f"at best {amount_of(prices.age_days, 'day')} old"
-    )
-    set_aside = sum(prices.offers_set_aside.values())
-    out.print(f"As of {prices.as_of}: {prices.offers_considered:,} offers, {set_aside:,} rows set aside. Price {seen}.")
+    out.print(f"{offers_words(prices)} Price {age_words(prices)}.")
     if plan.layout is not None:
         source = prices.sources.get(plan.layout.price_source, plan.layout.price_source)
         out.print(f"Source: {source}")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from optimizer import wording
-from optimizer.plan import Calibration
+from optimizer.plan import Calibration, PriceBasis
 
 CAUSES = {"kv_cache": "KV cache", "all_reduce": "all-reduce"}
 LEAST_SHOWN_MS = 0.005  # causes of a step below it would read as 0.00
@@ -122,6 +122,18 @@ def share(amount: float | None) -> str:
 def count(amount: float) -> str:
     """Return a large figure with separators and no needless digits."""
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"
+
+
+def offers_words(prices: PriceBasis) -> str:
+    """Say which offers were compared."""
+    set_aside = sum(prices.offers_set_aside.values())
+    return f"As of {prices.as_of}: {prices.offers_considered:,} offers, {set_aside:,} rows set aside."
+
+
+def age_words(prices: PriceBasis) -> str:
+    """Say how old the oldest price is that counts, or, where none does, the newest there is."""
+    age = amount_of(prices.age_days, "day")
+    return f"seen {prices.seen_on}, {age} ago" if prices.seen_on else f"at best {age} old"
 
 
 def calibration_words(own: Calibration | None) -> str:

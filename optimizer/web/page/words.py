@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from optimizer.plan import Alternative, Plan
 from optimizer.report.text import (
+    age_words,
     amount_of,
     calibration_words,
     dollars,
     milliseconds,
+    offers_words,
     proof_words,
     share,
     sources_words,
@@ -57,15 +59,7 @@ def proof(plan: Plan) -> str:
 def price_lines(plan: Plan) -> list[str]:
     """Say which prices the answer stands on, and how old they are."""
     prices = plan.prices
-    seen = (
-        f"seen {prices.seen_on}, {amount_of(prices.age_days, 'day')} ago"
-        if prices.seen_on
-        else f"at best {amount_of(prices.age_days, 'day')} old"
-    )
-    lines = [
-        f"Price {seen}. As of {prices.as_of}: {prices.offers_considered:,} offers, "
-        f"{sum(prices.offers_set_aside.values()):,} rows set aside."
-    ]
+    lines = [f"Price {age_words(prices)}. {offers_words(prices)}"]
     if plan.layout is not None:
         lines.append(f"Source: {prices.sources.get(plan.layout.price_source, plan.layout.price_source)}")
     return lines
