@@ -88,7 +88,6 @@ def _deployment(
         replica=spec,
         launch=launch(spec, site.gpu, port=options.port, image=options.image),
         replicas=replicas,
-        replicas_per_node=max(len(one.ports) for one in placements),
         nodes=nodes,
         fallbacks=fallbacks(market, nodes, nodes_per_replica=pool.nodes_per_replica, scale_up_gpus=site.scale_up_gpus),
         context=_context(plan, pool, replicas, market.problem),

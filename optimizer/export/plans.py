@@ -80,7 +80,6 @@ def deployments(plan: Plan | FleetPlan, options: ExportOptions | None = None) ->
             replica=spec,
             launch=started,
             replicas=layout.replicas,
-            replicas_per_node=max(len(one.ports) for one in placements),
             nodes=nodes,
             fallbacks=others,
             context=_context(plan, market.problem),

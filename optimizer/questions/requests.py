@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from catalogs.model_records import WeightFormat
+from optimizer.export.targets import TargetName
 from optimizer.fields import (
     Count,
     Dollars,
@@ -39,19 +41,7 @@ MOST_SWEPT = 200
 TimeLimit = Annotated[float, number("seconds from 0.1 to 600", lambda x: 0.1 <= x <= 600)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(as_list), Field(max_length=MOST_PARTS)]
-TargetName = Literal[
-    "vllm",
-    "sglang",
-    "trtllm",
-    "docker-compose",
-    "kubernetes",
-    "helm-values",
-    "skypilot",
-    "dstack",
-    "terraform-vars",
-]
 Kinds = Mapping[str, Mapping[str, type[BaseModel]]]
-WeightFormat = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4"]
 KvDtype = Literal["bf16", "fp16", "fp8"]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
+from optimizer.export.targets import TARGETS, TargetName
 from tests.optimizer.command import LLAMA_70B, run
 
 
@@ -41,3 +42,7 @@ def test_variables_of_a_plan_are_written_to_a_folder(plan: Path, tmp_path: Path)
     (group,) = values["shardwise_nodes"].values()
     assert (group["gpu"], group["node_count"]) == (layout["gpu"], layout["nodes"])
     assert (tmp_path / "out" / "shardwise_variables.tf").exists()
+
+
+def test_what_may_be_asked_for_is_what_can_be_written() -> None:
+    assert get_args(TargetName) == tuple(TARGETS)
