@@ -84,6 +84,14 @@ Model = Annotated[
         autocompletion=completion.MODEL,
     ),
 ]
+PlanFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLAN.json",
+        help="What `shardwise solve --json` printed; - for standard input.",
+        autocompletion=completion.PLAN,
+    ),
+]
 GpuName = Annotated[str, option("--gpu", help="GPU type, as in `shardwise catalog gpus`.", metavar="NAME")]
 Tp = Annotated[Text, option("--tp", help="Tensor parallel size.", metavar="N", default="1")]
 Pp = Annotated[Text, option("--pp", help="Pipeline stages.", metavar="N", default="1")]

@@ -131,3 +131,31 @@ def test_mpi_is_written_as_a_script_only(plan: str, tmp_path: Path) -> None:
     refused = run("export", str(two), "--to", "kubernetes", "--engine", "trtllm")
     assert refused.code == 2
     assert "is started by MPI" in refused.err
+
+
+def test_a_dash_is_standard_output(plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run("export", plan, "--to", "vllm", "--out", "-")
+    assert ran == run("export", plan, "--to", "vllm")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("command", [("export", "--to", "vllm"), ("report", "--out", "-"), ("explain",)])
+def test_numbers_that_are_not_finite_are_refused(
+    plan: str, tmp_path: Path, command: tuple[str, ...], number: str
+) -> None:
+    cost = json.loads(Path(plan).read_text())["cost"]["usd_per_hour"]
+    odd = tmp_path / "odd.json"
+    odd.write_text(Path(plan).read_text().replace(f'"usd_per_hour": {cost}', f'"usd_per_hour": {number}', 1))
+    ran = run(*command, str(odd))
+    assert ran.code == 2
+    assert "odd.json: is not JSON (a number in it is not finite)" in ran.err
+
+
+def test_a_plan_that_lost_its_layout_is_not_called_infeasible(plan: str, tmp_path: Path) -> None:
+    fields = json.loads(Path(plan).read_text())
+    (tmp_path / "cut.json").write_text(json.dumps(fields | {"layout": None}))
+    ran = run("export", str(tmp_path / "cut.json"), "--to", "vllm")
+    assert ran.code == 2
+    assert "the plan says that it is optimal, and holds no layout" in ran.err
