@@ -52,7 +52,12 @@ def export(
     ] = None,
     out: Annotated[
         Path | None,
-        option("--out", help="Write to this file, or folder where there are several; - for standard output.", metavar="PATH", panel=OUTPUT),
+        option(
+            "--out",
+            help="Write to this file, or folder where there are several; - for standard output.",
+            metavar="PATH",
+            panel=OUTPUT,
+        ),
     ] = None,
     force: Annotated[bool, option("--force", help="Replace files that are there.", panel=OUTPUT)] = False,
     json: Json = False,
@@ -80,6 +85,7 @@ def export(
         values["engine"] = to
     options = read_flags(ExportOptions, values)
     from optimizer.export.answer import exported  # noqa: PLC0415
+    from optimizer.export.engines.launch import FOLDER  # noqa: PLC0415
     from optimizer.export.plans import deployments, read_plan_of  # noqa: PLC0415
     from optimizer.export.writing import as_text, write_files  # noqa: PLC0415
 
@@ -87,7 +93,7 @@ def export(
     files = launch_files(to, found)
     for one in found:
         for note in one.launch.notes:
-            if note.startswith("needs a checkpoint"):
+            if note.startswith("needs a checkpoint") or (model is None and note.startswith(FOLDER)):
                 typer.echo(f"shardwise: {one.name}: {note}", err=True)
     written = write_files(files, out, force=force) if out is not None and str(out) != "-" else ()
     if json:

@@ -18,6 +18,7 @@ from optimizer.scenario import Workload, build_scenario
 from optimizer.split import Split
 from optimizer.wording import milliseconds
 
+
 def read_plan_of(path: str) -> Plan | FleetPlan:
     """Read a plan that `solve --json` printed, from a file or, for "-", from standard input.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib import import_module
 from random import Random
 from typing import Any
 
 import pytest
 
 from catalogs.models import Checkpoint, ModelSpec, load_model
-from optimizer import solve as solving
 from optimizer.errors import AuditError, QuestionError
 from optimizer.infeasible import demand_of, to_choices
 from optimizer.plan import Plan
@@ -268,6 +268,7 @@ def test_money_is_in_whole_micro_dollars() -> None:
 
 
 def test_an_answer_that_fails_its_audit_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    solving = import_module("optimizer.solve")  # the package has a function of this name
     monkeypatch.setattr(solving, "check_plan", lambda *_: ("tpot: too slow",))
 
     with pytest.raises(AuditError, match="too slow"):
@@ -306,3 +307,19 @@ def test_keeping_few_choices_never_changes_the_optimum(seed: int) -> None:
     assert few.choice is not None
     assert everything.choice is not None
     assert kept.index[few.choice] == feasible.index[everything.choice] == feasible.index[0]
+
+
+@pytest.mark.parametrize(
+    ("engine", "policy", "words"),
+    [
+        ("trtllm", "engine", "TensorRT-LLM runs on NVIDIA GPUs only, not on MI300X-192GB: solve with --exclude-gpu"),
+        ("vllm", "engine", ""),
+        ("trtllm", "framework", ""),
+    ],
+)
+def test_an_engine_that_does_not_run_on_the_answer_is_warned_of(engine: str, policy: str, words: str) -> None:
+    asked = question({"memory": {"policy": policy, "engine": engine}})
+    plan = solve(asked, catalog=catalog(offer("MI300X-192GB", 2.0)), today=TODAY)
+    assert plan.status == "optimal"
+    said = [one for one in plan.warnings if "runs on" in one]
+    assert (bool(said), all(one.startswith(words) for one in said)) == (bool(words), True)

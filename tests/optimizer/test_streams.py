@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -69,6 +70,6 @@ def test_files_and_json_are_right_in_every_encoding(plan: Path, encoding: str) -
 def test_paragraphs_of_help_break_at_the_width_alone(command: tuple[str, ...]) -> None:
     lines = run(*command, "--help", columns=80).out.splitlines()
     text = [line.strip() for line in lines[: next(i for i, line in enumerate(lines) if line.startswith("╭"))]]
-    for this, following in zip(text[3:], text[4:], strict=False):
+    for this, following in itertools.pairwise(text[3:]):
         if this and following:
             assert len(this) + 1 + len(following.split()[0]) > 78, (this, following)
