@@ -74,7 +74,8 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, metavar="", help="Print the version and leave."),
     ] = False,
 ) -> None:
     """The cheapest feasible GPU layout for a language model, proved, at dated prices."""

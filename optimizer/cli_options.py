@@ -64,6 +64,7 @@ NoCalibration = Annotated[
         "--no-calibration",
         callback=_without_calibration,
         help="Leave your own calibration out (see `shardwise calibrate`).",
+        metavar="",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
