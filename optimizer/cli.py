@@ -6,9 +6,12 @@ A command is a file in optimizer/commands. Heavy imports (pandas, OR-Tools, rich
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import inspect
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -71,7 +74,8 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, metavar="", help="Print the version and leave."),
     ] = False,
 ) -> None:
     """The cheapest feasible GPU layout for a language model, proved, at dated prices."""
@@ -86,11 +90,19 @@ def _add_commands() -> None:
     groups = {"whatif": whatif_app, "prices": prices_app, "validate": validate_app, "catalog": catalog_app}
     for name, commands_of in groups.items():
         app.add_typer(commands_of, name=name)
+    for each in (app, *groups.values()):
+        for command in each.registered_commands:
+            command.help = _paragraphs(inspect.getdoc(command.callback) or "")
     panel_of = {name: panel for panel, names in PANELS.items() for name in names}
     for command in app.registered_commands:
         command.rich_help_panel = panel_of[str(command.name or getattr(command.callback, "__name__", ""))]
     for group in app.registered_groups:
         group.rich_help_panel = panel_of[group.name or ""]
+
+
+def _paragraphs(text: str) -> str:
+    """Return text whose paragraphs are one line each, to be broken where the terminal ends."""
+    return "\n\n".join(" ".join(one.split()) for one in text.split("\n\n"))
 
 
 _add_commands()
@@ -102,17 +114,40 @@ def main() -> None:
     from optimizer.errors import QuestionError  # noqa: PLC0415
 
     gc.disable()  # a short process: looking for garbage among the imports costs more than it frees
+    _make_streams_bear_anything()
     try:
-        with_models(app)
+        try:
+            with_models(app)
+        finally:
+            sys.stdout.flush()  # here, where what goes wrong can still be said
     except (QuestionError, CatalogError) as error:
         _fail(str(error), EXIT_BAD_INPUT)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(EXIT_OTHER)
     except Exception as error:
         if os.environ.get("SHARDWISE_DEBUG"):
             raise
+        if isinstance(error, OSError) and error.strerror:
+            _drop_output()
+            _fail(f"{error.filename or 'standard output'}: {error.strerror}", EXIT_OTHER)
         _fail(f"{type(error).__name__}: {error}\n(SHARDWISE_DEBUG=1 shows where)", EXIT_OTHER)
+
+
+def _make_streams_bear_anything() -> None:
+    """Write to nowhere where a stream is closed, and escape letters that the terminal's encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  for all of the process
+        elif getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Drop what standard output has not taken, so that the end of the process does not try again."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> None:

@@ -64,6 +64,7 @@ NoCalibration = Annotated[
         "--no-calibration",
         callback=_without_calibration,
         help="Leave your own calibration out (see `shardwise calibrate`).",
+        metavar="",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -82,6 +83,14 @@ Model = Annotated[
         metavar="MODEL",
         help="A bundled model's Hub name, a config.json, or its folder.",
         autocompletion=completion.MODEL,
+    ),
+]
+PlanFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLAN.json",
+        help="What `shardwise solve --json` printed; - for standard input.",
+        autocompletion=completion.PLAN,
     ),
 ]
 GpuName = Annotated[str, option("--gpu", help="GPU type, as in `shardwise catalog gpus`.", metavar="NAME")]

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from catalogs.errors import UnknownNameError
+from catalogs.gpus import get_gpu
 from catalogs.models import ModelSpec, load_model
 from catalogs.offers import Discount, OfferTable, discounted
 from optimizer import infeasible
@@ -22,6 +23,7 @@ from optimizer.check import check_plan
 from optimizer.check.audit import Audit
 from optimizer.check.checks import check_all, offers_of
 from optimizer.choices import MICRO, Choices, build_choices, offer_rows
+from optimizer.engines import engine_version, why_not_on
 from optimizer.errors import AuditError, QuestionError
 from optimizer.explain import ruled_out, why_lost, why_none
 from optimizer.ladder import explain_ladder
@@ -361,6 +363,7 @@ def _common(problem: Problem, today: date, best: Answer | None, run: SolverRun) 
         "calibration": calibration_used(),
         "warnings": (
             *_warnings(basis, layout),
+            *_engine_warnings(problem.scenario, layout),
             *calibration_warnings(),
             *_beyond_table(problem.scenario, performance),
         ),
@@ -388,6 +391,14 @@ def _beyond_table(scenario: Scenario, performance: Performance | None) -> list[s
     parts = {"decode steps at this traffic": performance.decode_from, "its prefills": performance.prefill_from}
     beyond = [part for part, source in parts.items() if source != MEASURED]
     return [f"the measured table does not reach {' and '.join(beyond)}: other figures stand in"] if beyond else []
+
+
+def _engine_warnings(scenario: Scenario, layout: Layout | None) -> list[str]:
+    """Say that the engine which the question names does not run on the answer's GPU."""
+    if layout is None or scenario.memory.policy != "engine":
+        return []
+    lacking = why_not_on(*engine_version(scenario.memory.engine), get_gpu(layout.gpu))
+    return [f"{lacking}: solve with --exclude-gpu {layout.gpu}, or for another engine"] if lacking else []
 
 
 def _warnings(basis: PriceBasis, layout: Layout | None) -> tuple[str, ...]:

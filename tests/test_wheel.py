@@ -199,7 +199,7 @@ def test_a_base_install_answers_everything_that_needs_no_extra(installed: Instal
         ("whatif", "budget", "chat.yaml", "--usd-per-hour", "20", "--maximize", "traffic"): "most traffic",
         (*SWEEP, "s.csv", "--jobs", "1"): "2 optimal",
         ("calibrate", "--list"): "",
-        ("report", "plan.json", "--out", "report.html"): "",
+        ("report", "plan.json", "--out", "report.html"): "report.html",
         ("export", "plan.json", "--to", "vllm"): "vllm serve",
         ("export", "plan.json", "--to", "kubernetes"): "kind: Deployment",
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,23 @@ EPILOG = (
 
 def print_json(result: Any) -> None:
     """Print a pydantic model as JSON."""
-    sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+    text = result.model_dump_json(indent=2)
+    if not _takes_utf8():
+        text = json.dumps(json.loads(text), indent=2)  # ASCII alone
+    sys.stdout.write(text + "\n")
+
+
+def print_utf8(text: str) -> None:
+    """Print what is a file's text, a page or a script, as UTF-8 whatever the terminal's own encoding is."""
+    if _takes_utf8():
+        sys.stdout.write(text)
+    else:
+        sys.stdout.buffer.write(text.encode())
+
+
+def _takes_utf8() -> bool:
+    name = getattr(sys.stdout, "encoding", None) or "utf-8"  # text that is kept in memory has none
+    return codecs.lookup(name).name == "utf-8"
 
 
 def check_extra(command: str, extra: str, *packages: str) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from optimizer import completion
-from optimizer.cli_options import Json, NoCalibration, Text, option
+from optimizer.cli_options import Json, NoCalibration, PlanFile, Text, option
 from optimizer.commands.common import EPILOG, print_json
 
 
@@ -18,12 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    plan: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLAN.json", help="What `shardwise solve --json` printed.", autocompletion=completion.PLAN
-        ),
-    ],
+    plan: PlanFile,
     why_not: Annotated[
         Text,
         option(

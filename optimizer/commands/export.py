@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from optimizer.cli_options import OUTPUT, Json, Text, option
-from optimizer.commands.common import EPILOG, print_json
+from optimizer.cli_options import OUTPUT, Json, PlanFile, Text, option
+from optimizer.commands.common import EPILOG, print_json, print_utf8
 
 ENGINE = "The engine"
 
@@ -20,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    plan: Annotated[
-        str, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed; - for standard input.")
-    ],
+    plan: PlanFile,
     to: Annotated[
         str,
         option(
@@ -55,7 +52,12 @@ def export(
     ] = None,
     out: Annotated[
         Path | None,
-        option("--out", help="Write to this file, or folder where there are several.", metavar="PATH", panel=OUTPUT),
+        option(
+            "--out",
+            help="Write to this file, or folder where there are several; - for standard output.",
+            metavar="PATH",
+            panel=OUTPUT,
+        ),
     ] = None,
     force: Annotated[bool, option("--force", help="Replace files that are there.", panel=OUTPUT)] = False,
     json: Json = False,
@@ -83,19 +85,20 @@ def export(
         values["engine"] = to
     options = read_flags(ExportOptions, values)
     from optimizer.export.answer import exported  # noqa: PLC0415
+    from optimizer.export.engines.launch import FOLDER  # noqa: PLC0415
     from optimizer.export.plans import deployments, read_plan_of  # noqa: PLC0415
     from optimizer.export.writing import as_text, write_files  # noqa: PLC0415
 
-    found = deployments(read_plan_of(plan), options)
+    found = deployments(read_plan_of(str(plan)), options)
     files = launch_files(to, found)
     for one in found:
         for note in one.launch.notes:
-            if note.startswith("needs a checkpoint"):
+            if note.startswith("needs a checkpoint") or (model is None and note.startswith(FOLDER)):
                 typer.echo(f"shardwise: {one.name}: {note}", err=True)
-    written = write_files(files, out, force=force) if out is not None else ()
+    written = write_files(files, out, force=force) if out is not None and str(out) != "-" else ()
     if json:
         print_json(exported(to, found, files))
     elif written:
         typer.echo("\n".join(map(str, written)))
     else:
-        sys.stdout.write(as_text(files))
+        print_utf8(as_text(files))

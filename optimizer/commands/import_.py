@@ -127,6 +127,8 @@ def vllm(
         found = price_served(served, hardware, question)
     else:
         found = ServedPrice(command=served, layout_words="" if hardware is None else words_of(served, hardware))
+    if hardware is None and question is not None:
+        typer.echo("shardwise: it is not priced: give --gpu, the type that it runs on, as well", err=True)
     if layout_words:
         from optimizer.errors import QuestionError  # noqa: PLC0415
 

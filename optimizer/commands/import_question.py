@@ -50,6 +50,8 @@ def question_of(file: str | None, served: ServedLayout, flags: Mapping[str, Any]
     given = {name: value for name, value in flags.items() if value not in (None, [], ())}
     if file is None:
         return read_question(served.catalog_model, given) if given.keys() - {"as_of", "offers_file"} else None
+    if not file.lower().endswith((".yaml", ".yml")):
+        raise QuestionError(f"--scenario {file}: expected a scenario file, which ends in .yaml or .yml")
     scenario = read_question(file, given)
     if scenario.model.lower() != served.catalog_model.lower():
         raise QuestionError(

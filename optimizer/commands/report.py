@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from optimizer.cli_options import option
-from optimizer.commands.common import EPILOG
+from optimizer.cli_options import PlanFile, option
+from optimizer.commands.common import EPILOG, print_utf8
 
 ENDINGS = (".html", ".htm")
 
@@ -20,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    plan: Annotated[
-        Path, typer.Argument(metavar="PLAN.json", help="What `shardwise solve --json` printed; - for standard input.")
-    ],
+    plan: PlanFile,
     out: Annotated[
         Path, option("-o", "--out", help="The page to write; - for standard output.", metavar="REPORT.html")
     ],
@@ -43,9 +40,10 @@ def report(
 
     page = report_html(read_plan_of(str(plan)))
     if to_stdout:
-        sys.stdout.write(page)
+        print_utf8(page)
         return
     try:
         write_whole(out, page, private=False)
     except OSError as error:
         raise QuestionError(f"--out {out}: cannot be written: {error.strerror or error}") from None
+    typer.echo(out)

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from optimizer import completion
-from optimizer.cli_options import Json, NoCalibration, Performance, PerformanceTable, Plot, Text, option
+from optimizer.cli_options import Json, NoCalibration, Performance, PerformanceTable, PlanFile, Plot, Text, option
 from optimizer.commands.common import EPILOG, check_plot, draw, print_json
 
 
@@ -17,12 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    plan: Annotated[
-        str,
-        typer.Argument(
-            metavar="PLAN.json", help="What `shardwise solve --json` printed.", autocompletion=completion.PLAN
-        ),
-    ],
+    plan: PlanFile,
     trace: Annotated[
         str, option("--trace", help="CSV of requests: arrival, input tokens, output tokens.", metavar="FILE")
     ],

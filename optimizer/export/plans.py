@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-from optimizer.answer_file import MAX_BYTES
+from optimizer.answer_file import read_data
 from optimizer.errors import QuestionError
 from optimizer.export.deployment import Deployment, Nodes, Placement
 from optimizer.export.engines.launch import launch
@@ -19,10 +16,7 @@ from optimizer.plan import Layout, MemoryUse, Plan, TargetCheck
 from optimizer.reoptimize.plans import parse_plan
 from optimizer.scenario import Workload, build_scenario
 from optimizer.split import Split
-from optimizer.user_files import read_bounded
 from optimizer.wording import dollars, milliseconds
-
-STDIN = "-"
 
 
 def read_plan_of(path: str) -> Plan | FleetPlan:
@@ -31,13 +25,7 @@ def read_plan_of(path: str) -> Plan | FleetPlan:
     Raises:
         QuestionError: it cannot be read, or is no plan.
     """
-    expected = "what `solve --json` prints"
-    if path != STDIN:
-        return parse_plan(read_bounded(Path(path), MAX_BYTES, expected), path)
-    data = sys.stdin.buffer.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise QuestionError(f"standard input: is larger than {MAX_BYTES:,} bytes; expected {expected}")
-    return parse_plan(data, "standard input")
+    return parse_plan(*read_data(path))
 
 
 def deployments(plan: Plan | FleetPlan, options: ExportOptions | None = None) -> tuple[Deployment, ...]:
@@ -56,6 +44,8 @@ def deployments(plan: Plan | FleetPlan, options: ExportOptions | None = None) ->
         return fleet_deployments(plan, options)
     layout, memory = plan.layout, plan.memory
     if layout is None or memory is None:
+        if plan.status != "infeasible":
+            raise QuestionError(f"the plan says that it is {plan.status}, and holds no layout; expected a whole plan")
         raise QuestionError(
             f"the plan is {plan.status} ({plan.summary}): there is nothing to start; "
             "`shardwise explain PLAN.json` says what it would take"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -51,7 +52,30 @@ def _kind_of_plan(value: Any) -> str:
     return "fleet" if isinstance(value, Mapping) and "pools" in value else "layout"
 
 
-AnyPlan = Annotated[Annotated[Plan, Tag("layout")] | Annotated[FleetPlan, Tag("fleet")], Discriminator(_kind_of_plan)]
+def _finite(value: Any) -> Any:
+    """Refuse NaN and infinities, which JSON has no words for, though parsers take them."""
+    if isinstance(value, Mapping):
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            raise ValueError("holds a number that is not finite") from None
+        except TypeError:
+            pass  # said where it is validated
+    return value
+
+
+def _of_one_layout(value: Any) -> Any:
+    if isinstance(value, Mapping) and _kind_of_plan(value) == "fleet":
+        raise ValueError("is the plan of a fleet; it has to be the plan of one layout")
+    return _finite(value)
+
+
+OnePlan = Annotated[Plan, BeforeValidator(_of_one_layout)]
+AnyPlan = Annotated[
+    Annotated[Plan, Tag("layout")] | Annotated[FleetPlan, Tag("fleet")],
+    Discriminator(_kind_of_plan),
+    BeforeValidator(_finite),
+]
 
 
 def _as_lines(value: Any) -> Any:
@@ -143,7 +167,7 @@ class ExplainQuestion(OfModels):
     model_config = _shown({"scenario": CHAT, "why_not": "4x A100-SXM-80GB tp=4"})
 
     scenario: AskedScenario | None = Field(default=None, description="A question, which is solved first.")
-    plan: Plan | None = Field(default=None, description="Instead: a plan of one layout, as `solve` answered it.")
+    plan: OnePlan | None = Field(default=None, description="Instead: a plan of one layout, as `solve` answered it.")
     why_not: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         default=None,
         description='A layout in words that the plan is not, as in "4x A100-SXM-80GB tp=4".',

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from optimizer.answer_file import MAX_BYTES
+from optimizer.answer_file import MAX_BYTES, checked, json_of
 from optimizer.errors import QuestionError
 from optimizer.fleet.plan import FleetPlan
 from optimizer.fleet.question import FleetScenario, build_fleet_scenario
@@ -94,27 +92,12 @@ def parse_plan(data: bytes, path: Path | str) -> Plan | FleetPlan:
     Raises:
         QuestionError: it is no plan.
     """
-    try:
-        fields = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise QuestionError(
-            f"{path}: is not JSON ({str(error)[:80]}); expected what `shardwise solve --json` prints"
-        ) from None
+    fields = json_of(data, str(path))
     if not isinstance(fields, dict) or "scenario" not in fields:
         raise QuestionError(f"{path}: is not a plan; expected what `shardwise solve --json` prints")
-    plan: Any = _validated(FleetPlan if fields.get("kind") == "fleet" else Plan, fields, path)
-    return plan  # type: ignore[no-any-return]
-
-
-def _validated(kind: type[BaseModel], fields: dict[str, Any], path: Path | str) -> BaseModel:
-    try:
-        return kind.model_validate_json(json.dumps(fields))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise QuestionError(
-            f"{path}: is not a plan ({place}: {first['msg']}); expected what `shardwise solve --json` prints"
-        ) from None
+    kind: Any = FleetPlan if fields.get("kind") == "fleet" else Plan
+    plan: Plan | FleetPlan = checked(kind, json.dumps(fields).encode(), str(path))
+    return plan
 
 
 def _at_any_day(scenario: dict[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
     if any(item["type"] == "json_invalid" for item in items):
         said = "; ".join(str(item.get("ctx", {}).get("error", item["msg"])) for item in items)
         return response(problem_of(400, f"the body is not JSON: {said}"))
+    if any(item["type"] == "missing" and tuple(item["loc"]) == ("body",) for item in items):
+        return response(problem_of(422, "the body is empty; expected a JSON object of fields"))
     asked = getattr(getattr(request.scope.get("route"), "endpoint", None), "asks", Question)
     inside = [{**item, "loc": tuple(item["loc"])[1:]} for item in items]
     return response(refused(invalid_items(inside, asked)))

@@ -322,3 +322,19 @@ def test_keeping_few_choices_never_changes_the_optimum(seed: int) -> None:
     assert few.choice is not None
     assert everything.choice is not None
     assert kept.index[few.choice] == feasible.index[everything.choice] == feasible.index[0]
+
+
+@pytest.mark.parametrize(
+    ("engine", "policy", "words"),
+    [
+        ("trtllm", "engine", "TensorRT-LLM runs on NVIDIA GPUs only, not on MI300X-192GB: solve with --exclude-gpu"),
+        ("vllm", "engine", ""),
+        ("trtllm", "framework", ""),
+    ],
+)
+def test_an_engine_that_does_not_run_on_the_answer_is_warned_of(engine: str, policy: str, words: str) -> None:
+    asked = question({"memory": {"policy": policy, "engine": engine}})
+    plan = solve(asked, catalog=catalog(offer("MI300X-192GB", 2.0)), today=TODAY)
+    assert plan.status == "optimal"
+    said = [one for one in plan.warnings if "runs on" in one]
+    assert (bool(said), all(one.startswith(words) for one in said)) == (bool(words), True)

@@ -2,7 +2,7 @@
 
 Tags as published: vllm/vllm-openai and lmsysorg/sglang on Docker Hub, nvcr.io/nvidia/tensorrt-llm/release in NVIDIA's
 catalog; vllm/vllm-openai-rocm is there from v0.17.1 on, SGLang's ROCm tags are of ROCm 7.2 from v0.5.12 on (seen in
-public manifests up to v0.28 and v0.5.18; read 2026-11-30).
+public manifests up to v0.28 and v0.5.18; read 2026-11-30), for gfx942 and gfx950 (its rocm.Dockerfile, 0.5.17).
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Final
 
 from catalogs.gpus import Gpu
 from optimizer.engine_flags.versions import dotted
+from optimizer.engines import why_not_on
 from optimizer.errors import QuestionError
 
 _VLLM_ROCM_SINCE: Final = (0, 17, 1)
 _SGLANG_ROCM_SINCE: Final = (0, 5, 12)
+_SGLANG_ROCM: Final = {"gfx942": "mi30x", "gfx950": "mi35x"}
 
 
 def image_of(engine: str, release: tuple[int, ...], gpu: Gpu) -> str:
@@ -24,6 +26,11 @@ def image_of(engine: str, release: tuple[int, ...], gpu: Gpu) -> str:
         QuestionError: there is none that is known of; --image names another.
     """
     tag = dotted(release)
+    if lacking := why_not_on(engine, release, gpu):
+        raise QuestionError(
+            f"{lacking}; solve with --exclude-gpu {gpu.name}, or name an engine, release or image that runs there "
+            "(--engine, --engine-version, --image)"
+        )
     if gpu.vendor == "nvidia":
         images = {
             "vllm": f"vllm/vllm-openai:v{tag}",
@@ -33,9 +40,7 @@ def image_of(engine: str, release: tuple[int, ...], gpu: Gpu) -> str:
         return images[engine]
     if gpu.vendor == "amd" and engine == "vllm" and release >= _VLLM_ROCM_SINCE:
         return f"vllm/vllm-openai-rocm:v{tag}"
-    if gpu.vendor == "amd" and engine == "sglang" and release >= _SGLANG_ROCM_SINCE:
-        family = "mi35x" if gpu.name.startswith("MI35") else "mi30x"
+    family = _SGLANG_ROCM.get(gpu.compute_capability)
+    if family and engine == "sglang" and release >= _SGLANG_ROCM_SINCE:
         return f"lmsysorg/sglang:v{tag}-rocm720-{family}"
-    if engine == "trtllm":
-        raise QuestionError(f"TensorRT-LLM runs on NVIDIA GPUs only, not on {gpu.name}; use --engine vllm or sglang")
     raise QuestionError(f"no published image of {engine} {tag} for {gpu.name} is known; name one with --image")

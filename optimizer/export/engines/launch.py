@@ -18,6 +18,7 @@ _PROCESSES = {"vllm": vllm.processes, "sglang": sglang.processes, "trtllm": trtl
 # Families whose weights the Hub gives out only to those who accepted a licence (their model cards, 2026-11).
 _GATED: Final = ("meta-llama/", "mistralai/", "cohereforai/", "coherelabs/", "google/gemma-2", "google/gemma-3")
 TOKEN: Final = "HF_TOKEN"
+FOLDER: Final = "the checkpoint is the folder"  # how the note on it begins
 
 
 def launch(spec: ReplicaSpec, gpu: str, *, port: int, image: str | None = None) -> EngineLaunch:
@@ -97,6 +98,8 @@ def _notes(spec: ReplicaSpec, serving: Serving, found: tuple[Process, ...]) -> l
     notes = [f"{longest}; `shardwise solve --context` keeps memory for longer ones"]
     if serving.version > newest:
         notes.append(f"flags were checked against {spec.engine} {dotted(newest)} ({checked_on}), not a later release")
+    if not is_hub_name(spec.model):
+        notes.append(f"{FOLDER} {spec.model!r}: it has to be at that path where the engine runs, in its container too")
     if spec.trust_remote_code:
         notes.append("the checkpoint brings code of its own, which --trust-remote-code runs: look at it first")
     if spec.engine == "trtllm" and spec.served_name != spec.model:

@@ -116,7 +116,8 @@ def _paint_shares(axes: Any, rows: Sequence[tuple[str, str, float, float]]) -> N
         axes.plot([0, share], [at, at], color=COLOURS[0], linewidth=2, alpha=0.5)
         axes.plot(share, at, "o", color=GOOD if share <= 1 else BAD, markersize=7, markeredgecolor="white")
         axes.annotate(f"{milliseconds(predicted)} of {milliseconds(target)}", (share, at), xytext=(8, 0),
-                      textcoords="offset points", va="center", fontsize=9)  # fmt: skip
+                      textcoords="offset points", va="center", fontsize=9, zorder=5,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip
     axes.axvline(1.0, color=INK, linewidth=2.2)
     most = max(1.0, *(predicted / target for _, _, predicted, target in rows))
     axes.set(xlim=(0, most * 1.25), yticks=range(len(rows)), xlabel="share of the target (1 is the target)")

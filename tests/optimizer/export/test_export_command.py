@@ -121,3 +121,53 @@ def test_mpi_is_written_as_a_script_only(plan: Path, tmp_path: Path) -> None:
     refused = run("export", str(two), "--to", "kubernetes", "--engine", "trtllm")
     assert refused.code == 2
     assert "is started by MPI" in refused.err
+
+
+def test_a_dash_is_standard_output(plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run("export", plan, "--to", "vllm", "--out", "-")
+    assert ran == run("export", plan, "--to", "vllm")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("command", [("export", "--to", "vllm"), ("report", "--out", "-"), ("explain",)])
+def test_numbers_that_are_not_finite_are_refused(
+    plan: str, tmp_path: Path, command: tuple[str, ...], number: str
+) -> None:
+    cost = json.loads(Path(plan).read_text())["cost"]["usd_per_hour"]
+    odd = tmp_path / "odd.json"
+    odd.write_text(Path(plan).read_text().replace(f'"usd_per_hour": {cost}', f'"usd_per_hour": {number}', 1))
+    ran = run(*command, str(odd))
+    assert ran.code == 2
+    assert "odd.json: is not JSON (a number in it is not finite)" in ran.err
+
+
+def test_a_plan_that_lost_its_layout_is_not_called_infeasible(plan: str, tmp_path: Path) -> None:
+    fields = json.loads(Path(plan).read_text())
+    (tmp_path / "cut.json").write_text(json.dumps(fields | {"layout": None}))
+    ran = run("export", str(tmp_path / "cut.json"), "--to", "vllm")
+    assert ran.code == 2
+    assert "the plan says that it is optimal, and holds no layout" in ran.err
+
+
+LLAMA_CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+    "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def test_a_folder_of_the_users_own_is_pointed_out(tmp_path: Path) -> None:
+    """A container, or a rented node, has none of the user's folders; who names one as --model knows."""
+    folder = tmp_path / "my llama"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(LLAMA_CONFIG))
+    ran = run("solve", str(folder), *TRAFFIC, *SPHERON, "--json")
+    (tmp_path / "plan.json").write_text(ran.out)
+    said = f"the checkpoint is the folder {str(folder)!r}: it has to be at that path where the engine runs"
+    export = ("export", str(tmp_path / "plan.json"), "--to", "docker-compose")
+    assert said in " ".join(run(*export).err.split())
+    named = run(*export, "--model", "/models/llama")
+    assert (named.code, named.err) == (0, "")
+    assert "# note: the checkpoint is the folder '/models/llama'" in named.out

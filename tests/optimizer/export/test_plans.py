@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from catalogs.gpus import get_gpu
 from catalogs.offers import load_offers
 from optimizer.errors import QuestionError
 from optimizer.export.deployment import Deployment, Nodes
+from optimizer.export.engines.images import image_of
 from optimizer.export.fallbacks import fallbacks, market_of
 from optimizer.export.options import ExportOptions
 from optimizer.export.plans import deployments, read_plan_of
@@ -197,3 +199,29 @@ def test_what_is_no_plan_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("sys.stdin", opened)
         with pytest.raises(QuestionError, match="standard input: is not JSON"):
             read_plan_of("-")
+
+
+@pytest.mark.parametrize(
+    ("engine", "release", "gpu", "image"),
+    [
+        ("vllm", (0, 33, 0), "V100-SXM-32GB", None),
+        ("vllm", (0, 14, 1), "V100-SXM-32GB", "vllm/vllm-openai:v0.14.1"),
+        ("vllm", (0, 33, 0), "T4-16GB", "vllm/vllm-openai:v0.33.0"),
+        ("sglang", (0, 5, 23), "V100-SXM-16GB", None),
+        ("sglang", (0, 5, 23), "T4-16GB", "lmsysorg/sglang:v0.5.23"),
+        ("sglang", (0, 5, 23), "MI250-128GB", None),
+        ("sglang", (0, 5, 23), "MI325X-256GB", "lmsysorg/sglang:v0.5.23-rocm720-mi30x"),
+        ("trtllm", (1, 2, 1), "T4-16GB", None),
+        ("trtllm", (1, 2, 1), "A30-24GB", "nvcr.io/nvidia/tensorrt-llm/release:1.2.1"),
+        ("vllm", (0, 33, 0), "GAUDI2-96GB", None),
+    ],
+)
+def test_images_are_of_engines_that_run_on_the_gpu(
+    engine: str, release: tuple[int, ...], gpu: str, image: str | None
+) -> None:
+    if image is not None:
+        assert image_of(engine, release, get_gpu(gpu)) == image
+        return
+    with pytest.raises(QuestionError, match=gpu) as refused:
+        image_of(engine, release, get_gpu(gpu))
+    assert "--image" in str(refused.value)

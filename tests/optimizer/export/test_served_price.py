@@ -201,3 +201,15 @@ def test_bad_input_is_answered_in_a_line(arguments: tuple[str, ...], said: str) 
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_what_is_missing_for_a_price_is_said(tmp_path: Path) -> None:
+    (tmp_path / "chat.yaml").write_text(
+        f"model: {MEDIUM}\nworkload: {{input_tokens: 500, output_tokens: 100, request_rate: 1}}\n"
+    )
+    served = ("import", "vllm", f"vllm serve {MEDIUM}", "--scenario")
+    ran = run(*served, str(tmp_path / "chat.yaml"))
+    assert (ran.code, ran.err) == (0, "shardwise: it is not priced: give --gpu, the type that it runs on, as well\n")
+    ran = run(*served, "plan.json", "--gpu", "L4-24GB")
+    assert ran.code == 2
+    assert "--scenario plan.json: expected a scenario file, which ends in .yaml or .yml" in ran.err

@@ -227,3 +227,17 @@ def test_a_plan_whose_figures_do_not_go_together_is_refused() -> None:
     plan["layout"]["nodes"] = plan["layout"]["gpus_per_node"] = 0
 
     assert refused("explain", {"plan": plan}) == ("plan",)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_plans_of_numbers_that_are_not_finite_are_refused(number: float) -> None:
+    plan = answer(build_question(ask.SolveQuestion, {"scenario": SMALL})).model_dump(mode="json")
+    plan["cost"]["usd_per_hour"] = number
+
+    assert refused("explain", {"plan": plan}) == ("plan",)
+    assert refused("export", {"plan": plan, "to": "vllm"}) == ("plan",)
+
+
+def test_a_fleets_plan_is_called_one_where_one_layouts_is_asked_for() -> None:
+    with pytest.raises(Refusal, match="is the plan of a fleet; it has to be the plan of one layout"):
+        build_question(ask.ExplainQuestion, {"plan": {"kind": "fleet", "pools": []}})

@@ -220,7 +220,7 @@ class TestCommand:
     def test_a_plan_becomes_a_page_that_others_may_read(self, saved: Path, tmp_path: Path) -> None:
         out = tmp_path / "new" / "report.html"
         ran = run("report", str(saved), "-o", str(out))
-        assert (ran.code, ran.out, ran.err) == (0, "", "")
+        assert (ran.code, ran.out, ran.err) == (0, f"{out}\n", "")
         assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
         assert out.stat().st_mode & stat.S_IRUSR
         assert stat.S_IMODE(out.stat().st_mode) == 0o644 or sys.platform == "win32"

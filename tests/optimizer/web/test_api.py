@@ -152,6 +152,7 @@ def test_a_body_that_is_no_question_is_a_problem(body: bytes, kind: str, status:
 
     assert found.status_code == status
     assert found.headers["content-type"] == "application/problem+json"
+    assert ("the body is empty" in found.text) == (body == b"")
 
 
 def test_a_body_that_is_too_large_is_refused_unread(service: Service) -> None:
