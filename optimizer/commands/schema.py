@@ -31,6 +31,7 @@ SCHEMAS = {
     "whatif-breakeven": ("optimizer.whatif.breakeven_answer", "BreakEvens"),
     "whatif-budget": ("optimizer.whatif.budget_report", "BudgetReport"),
     "whatif-fleet-budget": ("optimizer.fleet.budget", "FleetBudgets"),
+    "whatif-fleet-shock": ("optimizer.whatif.fleet_shock_answer", "FleetShock"),
     "whatif-shock": ("optimizer.whatif.shock_answer", "Shock"),
     "whatif-sweep": ("optimizer.whatif.sweep", "Sweep"),
 }

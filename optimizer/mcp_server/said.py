@@ -16,6 +16,7 @@ from optimizer.whatif.api import ApiComparison
 from optimizer.whatif.breakeven_answer import BreakEvens
 from optimizer.whatif.budget_report import BudgetReport
 from optimizer.whatif.explain_answer import Explained
+from optimizer.whatif.fleet_shock_answer import FleetShock
 from optimizer.whatif.front_points import Front
 from optimizer.whatif.shock_answer import Shock
 from optimizer.whatif.sweep import Sweep
@@ -141,6 +142,28 @@ def _shock(found: Shock) -> list[str]:
     ]
 
 
+def _fleet_shock(found: FleetShock) -> list[str]:
+    staying, cost = found.staying, found.after.cost
+    stays = ""
+    if staying is not None:
+        stays = (
+            f"Staying costs ${staying.usd_per_hour:,.2f}/hour at the new prices."
+            if staying.usd_per_hour is not None
+            else f"Staying is not possible: {'; '.join(staying.gone)} cannot be had."
+        )
+    after = "" if cost is None else f", ${cost.usd_per_hour:,.2f}/hour"
+    open_words = (
+        f"Not proved: ${found.open_usd_per_hour:,.2f}/hour are left open; differences within it are no savings."
+    )
+    return [
+        f"{found.verdict}: after it, {found.after.summary}{after}.",
+        stays,
+        *(f"Staying breaks {rule}: {said}." for rule, said in (staying.breaks if staying else {}).items()),
+        *(f"- {one.change}: {one.verdict}" for one in found.effects),
+        "" if found.proved else open_words,
+    ]
+
+
 def _breakevens(found: BreakEvens) -> list[str]:
     shown = [one for one in (found.asked, *found.own, *found.alternatives[:MOST_SHOWN]) if one is not None]
     now = "nothing is feasible now" if found.answer is None else f"now {found.answer.summary}"
@@ -192,6 +215,7 @@ _WORDS: dict[type[AnswerPart], Callable[[Any], list[str]]] = {
     BudgetReport: _budgets,
     FleetBudgets: _fleet_budgets,
     Shock: _shock,
+    FleetShock: _fleet_shock,
     BreakEvens: _breakevens,
     ApiComparison: _api,
     Sweep: _sweep,

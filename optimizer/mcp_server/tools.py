@@ -28,8 +28,8 @@ DESCRIPTIONS = {
     "first, or a `plan` that solve answered.",
     "pareto": "List every layout that no other one beats in cost and latency, for a scenario of one layout.",
     "whatif_budget": "Say what hard budgets (USD per hour) buy at most: traffic, context length, latency, precision.",
-    "whatif_shock": "Solve before and after prices change or offers go, and say whether to keep the layout or move, "
-    'and what staying costs. price takes "PATTERN=CHANGE", as in "spot=+40%", "H100*=-20%", "aws=x1.5".',
+    "whatif_shock": "Solve before and after prices change or offers go, and say whether to keep the layout, or the "
+    'fleet, or to move, and what staying costs. price takes "PATTERN=CHANGE", as in "spot=+40%", "H100*=-20%", "aws=x1.5".',
     "whatif_breakeven": "Find the exact price at which each GPU type (and the offers that a pattern names) starts or "
     "stops being the answer.",
     "whatif_api": "Compare self-hosting with a managed API (PROVIDER/MODEL, as genai-prices names them) by cost, and "

@@ -180,16 +180,18 @@ def budget(question: ask.BudgetQuestion) -> AnswerPart:
 
 def shock(question: ask.ShockQuestion) -> AnswerPart:
     """Solve before and after prices change."""
-    from optimizer.whatif.shock import find_shock, price_change, removal  # noqa: PLC0415
+    from optimizer.whatif.shock import find_shock, read_changes  # noqa: PLC0415
 
-    changes = [price_change(text) for text in question.price]
-    for flag, field, texts in (
-        ("--remove-provider", "provider", question.remove_provider),
-        ("--remove-gpu", "gpu", question.remove_gpu),
-        ("--remove-offer", None, question.remove_offer),
-    ):
-        changes += [removal(flag, field, text) for text in texts]
-    return find_shock(question.scenario, changes, **_given(question))
+    changes = read_changes(question.price, question.remove_provider, question.remove_gpu, question.remove_offer)
+    scenario, today = question.scenario, date.today()
+    if isinstance(scenario, AskedScenario):
+        return find_shock(scenario, changes, **_given(question))
+    from optimizer.programs.layout import Settings  # noqa: PLC0415
+    from optimizer.whatif.fleet_shock import find_fleet_shock  # noqa: PLC0415
+
+    models = models_of(names_of(scenario), question.models)
+    offers, settings = offers_on(scenario.prices.as_of, today), Settings(time_limit_s=question.time_limit_s)
+    return find_fleet_shock(scenario, changes, models=models, catalog=offers, today=today, settings=settings)
 
 
 def breakeven(question: ask.BreakEvenQuestion) -> AnswerPart:

@@ -203,18 +203,23 @@ class BudgetQuestion(OfModels):
 
 
 class ShockQuestion(OfModels):
-    """Prices change, offers go: keep the layout, or move?
+    """Prices change, offers go: keep the layout, or the fleet, or move?
 
     Patterns name a GPU type (`H100*`), a term (`spot`), a provider, or `PROVIDER/INSTANCE_TYPE/REGION/TERM`.
     """
 
     model_config = _shown({"scenario": CHAT, "price": ["H200*=+40%"]})
+    kinds_of: ClassVar[Kinds] = {"scenario": SCENARIO_KINDS}
 
-    scenario: AskedScenario
+    scenario: AskedQuestion
     price: Patterns = Field(default=(), description="Changes such as `spot=+40%`, `H100*=-20%`, `aws=x1.5`.")
     remove_provider: Patterns = Field(default=(), description="Nothing of these is to be had.")
     remove_gpu: Patterns = Field(default=(), description="None of these GPU types is to be had.")
     remove_offer: Patterns = Field(default=(), description="None of the offers that these patterns name.")
+    time_limit_s: TimeLimit = Field(
+        default=20.0,
+        description="Of a fleet: most seconds for each solve; after them the best so far counts, with its bound.",
+    )
 
 
 class BreakEvenQuestion(OfModels):
