@@ -23,6 +23,7 @@ SCHEMAS = {
     "speed": ("optimizer.predict", "Speed"),
     "calibration": ("optimizer.own_runs.answer", "CalibrationReport"),
     "explain": ("optimizer.whatif.explain_answer", "Explained"),
+    "explain-fleet": ("optimizer.whatif.fleet_explain_answer", "FleetExplained"),
     "export": ("optimizer.export.answer", "Export"),
     "import": ("optimizer.export.served_answer", "ServedPrice"),
     "reoptimization": ("optimizer.reoptimize.answer", "Reoptimization"),

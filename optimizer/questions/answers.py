@@ -84,6 +84,8 @@ def explain(question: ask.ExplainQuestion) -> AnswerPart:
     from optimizer.solve import solve as solve_layout  # noqa: PLC0415
     from optimizer.whatif.explained import day_of, explained  # noqa: PLC0415
 
+    if isinstance(question.plan, FleetPlan) or isinstance(question.scenario, AskedFleet):
+        return _explain_fleet(question)
     if question.plan is None:
         given = _given(question)
         scenario: AskedScenario = question.scenario  # type: ignore[assignment]  # one of both is there
@@ -95,6 +97,28 @@ def explain(question: ask.ExplainQuestion) -> AnswerPart:
     with _undistorted():
         offers = offers_on(plan.prices.as_of, day_of(plan))
         return explained(plan, scenario, question.why_not, model=model, catalog=offers)
+
+
+def _explain_fleet(question: ask.ExplainQuestion) -> AnswerPart:
+    from optimizer.fleet.solve import solve_fleet  # noqa: PLC0415
+    from optimizer.programs.layout import Settings  # noqa: PLC0415
+    from optimizer.whatif.explained import day_of  # noqa: PLC0415
+    from optimizer.whatif.fleet_explained import fleet_explained  # noqa: PLC0415
+
+    if question.why_not is not None:
+        raise Refusal([FieldProblem("why_not", "a layout in words is no fleet; leave it out, or ask of one layout")])
+    settings = Settings(time_limit_s=question.time_limit_s)
+    if isinstance(question.plan, FleetPlan):
+        plan = question.plan
+        scenario = _scenario_of(plan, AskedFleet)
+        models = models_of(names_of(scenario), question.models, "plan.scenario.model")
+        with _undistorted():
+            offers = offers_on(plan.prices.as_of, day_of(plan))
+            return fleet_explained(plan, scenario, models=models, catalog=offers, settings=settings)
+    scenario, today = question.scenario, date.today()  # type: ignore[assignment]  # one of both is there
+    models, offers = models_of(names_of(scenario), question.models), offers_on(scenario.prices.as_of, today)
+    plan = solve_fleet(scenario, models=models, catalog=offers, today=today, settings=settings, compare=False)
+    return fleet_explained(plan, scenario, models=models, catalog=offers, settings=settings)
 
 
 def export(question: ask.ExportQuestion) -> AnswerPart:

@@ -24,6 +24,7 @@ from optimizer.whatif.api import ApiComparison
 from optimizer.whatif.breakeven_answer import BreakEvens
 from optimizer.whatif.budget_report import BudgetReport
 from optimizer.whatif.explain_answer import Explained
+from optimizer.whatif.fleet_explain_answer import FleetExplained
 from optimizer.whatif.fleet_shock_answer import FleetShock
 from optimizer.whatif.front_points import Front
 from optimizer.whatif.shock_answer import Shock
@@ -67,7 +68,7 @@ KINDS: dict[str, Kind] = {
         Kind("solve", ask.SolveQuestion, (Plan, FleetPlan), answers.solve),
         Kind("fit", ask.FitQuestion, (Fit,), answers.fit),
         Kind("predict", ask.PredictQuestion, (Speed,), answers.predict),
-        Kind("explain", ask.ExplainQuestion, (Explained,), answers.explain),
+        Kind("explain", ask.ExplainQuestion, (Explained, FleetExplained), answers.explain),
         Kind("pareto", ask.ParetoQuestion, (Front,), answers.pareto),
         Kind("whatif/budget", ask.BudgetQuestion, (BudgetReport, FleetBudgets), answers.budget),
         Kind("whatif/shock", ask.ShockQuestion, (Shock, FleetShock), answers.shock),

@@ -150,17 +150,22 @@ class PredictQuestion(ReplicaQuestion):
 
 
 class ExplainQuestion(OfModels):
-    """What binds in a plan and where its money goes, or why it is not another layout."""
+    """What binds in a plan and where its money goes, or why it is not another layout.
+
+    A plan, or a question, may be of a fleet; `why_not` then names nothing.
+    """
 
     model_config = _shown({"scenario": CHAT, "why_not": "4x A100-SXM-80GB tp=4"})
+    kinds_of: ClassVar[Kinds] = {"scenario": SCENARIO_KINDS, "plan": {"layout": Plan, "fleet": FleetPlan}}
 
-    scenario: AskedScenario | None = Field(default=None, description="A question, which is solved first.")
-    plan: Plan | None = Field(default=None, description="Instead: a plan of one layout, as `solve` answered it.")
+    scenario: AskedQuestion | None = Field(default=None, description="A question, which is solved first.")
+    plan: AnyPlan | None = Field(default=None, description="Instead: a plan, as `solve` answered it.")
     why_not: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         default=None,
         description='A layout in words that the plan is not, as in "4x A100-SXM-80GB tp=4".',
         examples=["4x A100-SXM-80GB tp=4"],
     )
+    time_limit_s: TimeLimit = Field(default=20.0, description="Of a fleet: most seconds for solving it again.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> ExplainQuestion:
