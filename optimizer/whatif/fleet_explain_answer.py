@@ -115,6 +115,8 @@ class PoolMoney(AnswerPart):
 class ClassMoney(AnswerPart):
     """What serving a class of requests costs an hour: its share of the time of each pool, idle capacity included.
 
+    Which pool serves how much of a class that several can serve is not unique, so neither is this; the sum is.
+
     Attributes:
         model: as the question calls it.
         class_name: the class.
