@@ -272,7 +272,7 @@ def what_budgets_buy(
 
 
 def sweep(
-    scenario: Scenario,
+    scenario: Scenario | FleetScenario,
     vary: Mapping[str, str | Sequence[Any]],
     out: Path | str,
     *,
@@ -283,7 +283,8 @@ def sweep(
 
     Args:
         scenario: the question.
-        vary: field -> values, as a list or as --vary has them: {"workload.request_rate": "1:64:x2"}.
+        vary: field -> values, as a list or as --vary has them: {"workload.request_rate": "1:64:x2"}, or of a fleet
+            {"traffic": "0.5:2:n4"}.
         out: where rows go: .csv or .parquet.
         jobs: processes.
         today: the day that ages of prices count to.
@@ -296,7 +297,7 @@ def sweep(
         f"{field}={values if isinstance(values, str) else ','.join(map(str, values))}" for field, values in vary.items()
     ]
     engine, _ = choose_engine(jobs, None)
-    return sweep_grid(scenario, read_grid(texts), Path(out), engine, today=today)
+    return sweep_grid(scenario, read_grid(texts, type(scenario)), Path(out), engine, today=today)
 
 
 def reoptimize(
