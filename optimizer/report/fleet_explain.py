@@ -21,7 +21,7 @@ from optimizer.report.text import (
     share,
 )
 from optimizer.whatif.explain_answer import Bound
-from optimizer.whatif.fleet_explain_answer import FleetExplained, FleetMoney, GivenUp, Paid, PoolExplained
+from optimizer.whatif.fleet_explain_answer import ClassMoney, FleetExplained, FleetMoney, GivenUp, Paid, PoolExplained
 
 LEAST_USD = 5e-5  # an hour; what is less is not named
 MOST_CLASSES = 12
@@ -142,7 +142,7 @@ def _of_classes(money: FleetMoney) -> list[Row]:
     for one in money.classes[:MOST_CLASSES]:
         each = one.usd_per_million_output_tokens
         tokens = "" if each is None else f": {dollars(each)} per million output tokens"
-        found.append((one.usd_per_hour, f"class {one.class_name}{_of_model(money, one.model)}{tokens}"))
+        found.append((one.usd_per_hour, f"class {one.class_name}{_of_model(money, one)}{tokens}"))
     if more := money.classes[MOST_CLASSES:]:
         found.append((sum(one.usd_per_hour for one in more), f"{len(more)} more classes"))
     if money.standing_by > LEAST_USD:
@@ -150,9 +150,9 @@ def _of_classes(money: FleetMoney) -> list[Row]:
     return found
 
 
-def _of_model(money: FleetMoney, model: str) -> str:
-    several = len({one.model for one in money.classes}) > 1
-    return f" of {model}" if several else ""
+def _of_model(money: FleetMoney, one: ClassMoney) -> str:
+    several = len({each.model for each in money.classes}) > 1
+    return f" of {one.model}" if several and one.model != one.class_name else ""
 
 
 def _spent(money: FleetMoney) -> list[Row]:

@@ -76,7 +76,7 @@ def _verdict(found: FleetShock) -> str:
     if found.verdict == "unknown":
         return "the solver found no fleet within its time limit, and the one from before cannot stay"
     if found.verdict == "start":
-        return "there was no fleet before; now there is one"
+        return "no fleet was found before; now there is one"
     if found.verdict == "keep":
         return _why_keep(found)
     extra = None if staying is None else staying.extra_usd_per_hour
