@@ -86,7 +86,7 @@ def latency_targets_s(scenario: Scenario, factors: dict[str, Floats]) -> dict[st
 
 def variability(work: Workload) -> Variability:
     """Return how unlike the requests of a workload are."""
-    return Variability(work.burstiness, work.input_cv, work.output_cv, work.in_flight_tokens)
+    return Variability(work.burstiness, work.input_cv, work.output_cv, work.said_in_flight_tokens)
 
 
 def always_in_flight(

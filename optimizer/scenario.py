@@ -108,7 +108,12 @@ class Workload(Part):
     @property
     def context_in_flight(self) -> float:
         """Tokens that a request in flight attends to, on average, where all are of one length."""
-        return float(self.in_flight_tokens or self.input_tokens + self.output_tokens / 2)
+        return float(self.said_in_flight_tokens or self.input_tokens + self.output_tokens / 2)
+
+    @property
+    def said_in_flight_tokens(self) -> int | None:
+        """The mean context that the question says, where it counts."""
+        return self.in_flight_tokens if self.kind == "request_rate" else None
 
     @property
     def held_tokens(self) -> int:

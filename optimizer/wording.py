@@ -9,7 +9,9 @@ import pandas as pd
 
 from optimizer.plan import HOURS_PER_MONTH, Layout
 from optimizer.scenario import Memory, Scenario
+from optimizer.split import Split
 
+LATENCY_NAMES = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "end to end"}
 _UNITS = {
     "request_rate": "requests/s",
     "concurrency": "requests in flight",
@@ -30,6 +32,12 @@ def rate_words(scenario: Scenario, amount: float) -> str:
 def _of_traffic(scenario: Scenario, said: str) -> str:
     unit = _UNITS[scenario.workload.kind]
     return f"{said} {unit.replace('requests', 'request', 1) if said == '1' else unit}"
+
+
+def dollars(amount: float, digits: int = 2) -> str:
+    """Say money as people write it: what is less than ten cents with four decimals."""
+    digits = digits if abs(amount) >= 0.1 or amount == 0 else 4
+    return f"${amount:,.{digits}f}"
 
 
 def milliseconds(amount: float) -> str:
@@ -61,14 +69,48 @@ def policy_words(memory: Memory) -> str:
     return f"memory with {memory.headroom:.0%} headroom"
 
 
-def split_words(weights: str, kv_cache: str, tp: int, pp: int, ep: int, attention_dp: int) -> str:
+class Divided(Protocol):
+    """What says how a replica is divided and in which precision: a split, a layout, a pool, a replica's figures."""
+
+    @property
+    def weights(self) -> str:
+        """Weight format."""
+        ...
+
+    @property
+    def kv_cache(self) -> str:
+        """KV cache dtype."""
+        ...
+
+    @property
+    def tp(self) -> int:
+        """Tensor parallel size."""
+        ...
+
+    @property
+    def pp(self) -> int:
+        """Pipeline stages."""
+        ...
+
+    @property
+    def ep(self) -> int:
+        """Expert parallel size."""
+        ...
+
+    @property
+    def attention_dp(self) -> int:
+        """Attention-DP ranks."""
+        ...
+
+
+def split_words(one: Divided) -> str:
     """Say a split: precision and sizes, leaving out sizes of one."""
-    sizes = [f"TP{tp}"]
-    sizes += [f"PP{pp}"] if pp > 1 else []
-    sizes += [f"EP{ep}"] if ep > 1 else []
-    sizes += [f"attention-DP{attention_dp}"] if attention_dp > 1 else []
-    cache = f", {kv_cache} KV cache" if kv_cache not in (weights, "bf16", "fp16") else ""
-    return f"{weights} {' '.join(sizes)}{cache}"
+    sizes = [f"TP{one.tp}"]
+    sizes += [f"PP{one.pp}"] if one.pp > 1 else []
+    sizes += [f"EP{one.ep}"] if one.ep > 1 else []
+    sizes += [f"attention-DP{one.attention_dp}"] if one.attention_dp > 1 else []
+    cache = f", {one.kv_cache} KV cache" if one.kv_cache not in (one.weights, "bf16", "fp16") else ""
+    return f"{one.weights} {' '.join(sizes)}{cache}"
 
 
 def node_words(nodes: int, gpus_per_node: int, gpu: str) -> str:
@@ -85,18 +127,8 @@ def place_words(offer: Mapping[Any, Any]) -> str:
     return f"{' '.join(part for part in place if part)}, {offer['term']}"
 
 
-class Placed(Protocol):
-    """What says how a replica is split and lies on nodes: a layout, or a pool of a fleet."""
-
-    @property
-    def pp(self) -> int:
-        """Pipeline stages."""
-        ...
-
-    @property
-    def attention_dp(self) -> int:
-        """Attention-DP ranks."""
-        ...
+class Placed(Divided, Protocol):
+    """What says how a replica is divided and lies on nodes: a layout, or a pool of a fleet."""
 
     @property
     def nodes_per_replica(self) -> int:
@@ -125,7 +157,7 @@ def terms_words(layout: Layout) -> tuple[str, ...]:
 
 def summarize(layout: Layout) -> str:
     """Say a layout in one line that a person can repeat to a colleague."""
-    split = split_words(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
+    split = split_words(layout)
     copies = "1 replica" if layout.replicas == 1 else f"{layout.replicas:,} replicas"
     what = node_words(layout.nodes, layout.gpus_per_node, layout.gpu)
     return f"{what} ({place_words(layout.model_dump())}): {copies} in {split}"
@@ -133,6 +165,6 @@ def summarize(layout: Layout) -> str:
 
 def summarize_row(row: pd.Series, nodes: int, offer: pd.Series) -> str:
     """Say a row of the table of choices, on so many nodes, in the same words."""
-    split = split_words(row["weights"], row["kv_cache"], row["tp"], row["pp"], row["ep"], row["attention_dp"])
+    split = split_words(Split(row["weights"], row["kv_cache"], row["tp"], row["pp"], row["ep"], row["attention_dp"]))
     what = node_words(nodes, int(row["gpus_per_node"]), str(row["gpu"]))
     return f"{what} ({place_words(offer.to_dict())}): {split}"

@@ -1,4 +1,4 @@
-"""Every example runs as it is, and ends as its own description says."""
+"""Every example is solved on a page, whose run is a test of its own, and ends there as its own description says."""
 
 from __future__ import annotations
 
@@ -6,10 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.documents.page import blocks
 from tests.optimizer.command import run
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, list[str]]:
+    """The commands of all pages, with what they print; tests/documents runs each and compares."""
+    return {
+        command.text: command.output
+        for page in sorted(FOLDER.glob("*.md"))
+        for block in blocks(page.read_text(encoding="utf-8").splitlines())
+        if block.language == "console" and "skip" not in block.said
+        for command in block.commands()
+        if command.output
+    }
 
 
 def test_there_are_examples_and_the_readme_lists_each() -> None:
@@ -20,13 +34,12 @@ def test_there_are_examples_and_the_readme_lists_each() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_an_example_runs_and_ends_as_it_says(example: Path) -> None:
-    ran = run("solve", str(example), "--json")
+def test_an_example_is_solved_on_a_page_and_ends_as_it_says(example: Path, printed: dict[str, list[str]]) -> None:
+    command = f"shardwise solve examples/{example.name}"
+    answer = printed.get(command) or printed[f"{command} --explain"]
 
     infeasible = "Exit code 3" in example.read_text(encoding="utf-8")
-    assert ran.err == ""
-    assert ran.code == (3 if infeasible else 0)
-    assert ran.json["status"] == ("infeasible" if infeasible else "optimal")
+    assert answer[0].split()[0] == ("INFEASIBLE" if infeasible else "OPTIMAL")
 
 
 def test_the_405b_example_crosses_nodes() -> None:

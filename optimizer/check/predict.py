@@ -80,7 +80,8 @@ def predict(
     limit = np.array([layout.concurrency_per_replica for layout in layouts], dtype=np.float64)
     demand = np.array([work.demand] * len(layouts) if demands is None else demands, dtype=np.float64)
     full = predict_closed_loop(speed, limit, *shape)
-    vary = Variability(work.burstiness, work.input_cv, work.output_cv, work.in_flight_tokens)
+    in_flight = work.in_flight_tokens if work.kind == "request_rate" else None
+    vary = Variability(work.burstiness, work.input_cv, work.output_cv, in_flight)
     if work.kind == "request_rate":
         now = predict_open_loop(speed, demand / replicas, limit, *shape, vary=vary, levels=PERCENTILES)
         spread = dict(now.percentiles)
@@ -101,7 +102,7 @@ def predict(
     columns += [alone, full.tpot_s, full.output_tokens_per_second]
     asked = scenario.targets.confidence
     columns += [np.ones(len(layouts)) if asked is None else speed.at_confidence(name, asked) for name in LATENCIES]
-    context = work.in_flight_tokens or work.input_tokens + work.output_tokens / 2
+    context = in_flight or work.input_tokens + work.output_tokens / 2
     sources = speed.sources(np.maximum(now.in_flight, 1.0), context, work.input_tokens)
     return [
         Prediction(

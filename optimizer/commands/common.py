@@ -24,6 +24,23 @@ def print_json(result: Any) -> None:
     sys.stdout.write(result.model_dump_json(indent=2) + "\n")
 
 
+def check_extra(command: str, extra: str, *packages: str) -> None:
+    """Refuse a command whose packages are not installed, with the line that installs them.
+
+    Raises:
+        QuestionError: one of them is missing.
+    """
+    from importlib import import_module  # noqa: PLC0415
+
+    from optimizer.errors import QuestionError  # noqa: PLC0415
+
+    for name in packages:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            raise QuestionError(f'{command} needs {error.name}: pip install "shardwise[{extra}]"') from None
+
+
 def check_plot(path: Path | None) -> None:
     """Refuse, before anything is worked out, a picture that could not be written."""
     if path is not None:

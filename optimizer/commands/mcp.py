@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from optimizer.cli_options import NoCalibration, Text, option
-from optimizer.commands.common import EXIT_OK
+from optimizer.commands.common import EXIT_OK, check_extra
 
 
 def register(app: typer.Typer) -> None:
@@ -30,15 +30,10 @@ def mcp(
     """
     import gc  # noqa: PLC0415
 
-    from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.flags import McpFlags, read_flags  # noqa: PLC0415
 
     flags = read_flags(McpFlags, {"workers": workers, "time_limit": time_limit})
-    try:
-        import mcp.server  # noqa: F401, PLC0415  extras
-        import pebble  # noqa: F401, PLC0415
-    except ModuleNotFoundError as error:
-        raise QuestionError(f'mcp needs {error.name}: pip install "shardwise[mcp]"') from None
+    check_extra("mcp", "mcp", "mcp.server", "pebble")
     from optimizer.mcp_server.server import serve  # noqa: PLC0415
     from optimizer.questions.workers import WorkerSettings  # noqa: PLC0415
 

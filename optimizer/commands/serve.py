@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from optimizer.cli_options import NoCalibration, Text, Texts, option
+from optimizer.commands.common import check_extra
 
 ACCESS, LIMITS = "Who may use it", "What it bears"
 EXITS = (
@@ -84,17 +85,10 @@ def serve(
     }
     import gc  # noqa: PLC0415
 
-    from optimizer.errors import QuestionError  # noqa: PLC0415
     from optimizer.web.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings(flags, token_file)
-    try:
-        import fastapi  # noqa: F401, PLC0415  extras
-        import pebble  # noqa: F401, PLC0415
-        import prometheus_client  # noqa: F401, PLC0415
-        import uvicorn  # noqa: F401, PLC0415
-    except ModuleNotFoundError as error:
-        raise QuestionError(f'serve needs {error.name}: pip install "shardwise[web]"') from None
+    check_extra("serve", "web", "fastapi", "pebble", "prometheus_client", "uvicorn")
     from optimizer.web.server import serve as serve_app  # noqa: PLC0415
 
     gc.enable()  # unlike a single answer, a service lives long enough for garbage to matter

@@ -162,7 +162,6 @@ class Deployment:
     Attributes:
         name: DNS label, unique in the plan.
         replicas: copies of the model (in the busiest period of a fleet).
-        replicas_per_node: that share a node; 1 where a replica takes one node or more.
         nodes: the offer that was chosen.
         fallbacks: next cheapest offers of nodes that run exactly the same commands (same GPU, GPUs per node and
             fabric), cheapest first.
@@ -174,11 +173,10 @@ class Deployment:
     replica: ReplicaSpec
     launch: EngineLaunch
     replicas: int
-    replicas_per_node: int
     nodes: Nodes
     fallbacks: tuple[Nodes, ...]
     context: tuple[str, ...]
-    placements: tuple[Placement, ...] = ()
+    placements: tuple[Placement, ...]
 
 
 @dataclass(frozen=True, slots=True)

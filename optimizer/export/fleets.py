@@ -16,6 +16,7 @@ from optimizer.fleet.plan import FleetPlan, NodesHeld, Pool, Purchase, Site
 from optimizer.fleet.question import FleetScenario, build_fleet_scenario
 from optimizer.scenario import Scenario, Workload
 from optimizer.split import Split
+from optimizer.wording import dollars
 
 
 @dataclass
@@ -53,7 +54,7 @@ def fleet_deployments(plan: FleetPlan, options: ExportOptions) -> tuple[Deployme
     for pool in plan.pools:
         site = next(site for site in plan.sites if site.id == pool.site)
         period = _busiest(pool)
-        bought = [one for one in _bought(plan, site, period, labels, options.port) if pool.id in one.placements]
+        bought = [one for one in _bought(plan, site, period, options.port) if pool.id in one.placements]
         for number, one in enumerate(bought):
             suffix = "" if len(bought) == 1 else f"-{one.purchase.term.replace('-', '')}{number + 1}"
             found.append(_deployment(plan, asked, market, pool, site, one, labels[pool.id] + suffix, options))
@@ -87,7 +88,6 @@ def _deployment(
         replica=spec,
         launch=launch(spec, site.gpu, port=options.port, image=options.image),
         replicas=replicas,
-        replicas_per_node=max(len(one.ports) for one in placements),
         nodes=nodes,
         fallbacks=fallbacks(market, nodes, nodes_per_replica=pool.nodes_per_replica, scale_up_gpus=site.scale_up_gpus),
         context=_context(plan, pool, replicas, market.problem),
@@ -139,7 +139,7 @@ def _longest(plan: FleetPlan, asked: FleetScenario, pool: Pool) -> int:
     return max(lengths, default=pool.memory.context_tokens)
 
 
-def _bought(plan: FleetPlan, site: Site, period: int, labels: dict[str, str], port: int) -> list[_Bought]:
+def _bought(plan: FleetPlan, site: Site, period: int, port: int) -> list[_Bought]:
     """Deal the nodes that are held in a period out over the purchases that pay for them, contracts first."""
     held = [one for one in plan.nodes if one.site == site.id and one.period == period and one.replicas]
     purchases = sorted(site.purchases, key=lambda one: (-one.committed_years, one.effective_usd_per_node_hour))
@@ -206,7 +206,7 @@ def _offers_question(asked: FleetScenario) -> Scenario:
 def _context(plan: FleetPlan, pool: Pool, replicas: int, no_fallbacks: str) -> tuple[str, ...]:
     lines = [f"shardwise {plan.shardwise_version}: {plan.summary}"]
     if plan.cost is not None:
-        lines.append(f"${plan.cost.usd_per_hour:,.2f}/hour on average for the whole fleet")
+        lines.append(f"{dollars(plan.cost.usd_per_hour)}/hour on average for the whole fleet")
     serves = ", ".join(one.class_name for one in pool.serves if one.share > 0) or "what others cannot, after a loss"
     lines.append(f"{pool.id} of {pool.model} serves {serves}")
     least, most = min(pool.replicas_by_period), max(pool.replicas_by_period)

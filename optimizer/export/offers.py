@@ -9,6 +9,7 @@ from typing import Final
 
 from optimizer.export.deployment import Deployment, Nodes, ReplicaSpec
 from optimizer.export.gpu_names import memory_gib
+from optimizer.wording import dollars
 
 # Where a source prices GPUs, not machines, the catalog names the machine by its GPUs: no provider knows such a name.
 _NO_MACHINE: Final = re.compile(r"\d+x ")
@@ -116,5 +117,5 @@ def open_port(ports: Iterable[int]) -> str:
 def offer_words(nodes: Nodes) -> str:
     """Say an offer in one line."""
     where = f"{nodes.provider} {region_name(nodes)}".strip()
-    price = f"${nodes.price_usd_per_node_hour:,.2f}/h per node, seen {nodes.price_seen_on}"
+    price = f"{dollars(nodes.price_usd_per_node_hour)}/h per node, seen {nodes.price_seen_on}"
     return f"{nodes.instance_type} of {where}, {nodes.term}, {price}"

@@ -63,7 +63,7 @@ def places(deployments: Iterable[Deployment]) -> tuple[Place, ...]:
     """Return the places of all deployments, in the order in which they are first named."""
     found: dict[str, list[tuple[Deployment, Placement]]] = {}
     for deployment in deployments:
-        for placement in deployment.placements or placed_evenly(deployment):
+        for placement in deployment.placements:
             found.setdefault(placement.group, []).append((deployment, placement))
     return tuple(_place(group, parts) for group, parts in found.items())
 
@@ -85,26 +85,3 @@ def _place(group: str, parts: list[tuple[Deployment, Placement]]) -> Place:
     ]
     first, placement = parts[0]
     return Place(group, placement.units, first.replica.nodes, first.nodes, tuple(seats))
-
-
-def placed_evenly(deployment: Deployment) -> tuple[Placement, ...]:
-    """Fill nodes one after another: full nodes, and one that holds the rest."""
-    each = deployment.replicas_per_node if deployment.replica.nodes == 1 else 1
-    full, rest = divmod(deployment.replicas, each)
-    found = []
-    if full:
-        found.append(_placement(deployment, deployment.name, full, each))
-    if rest:
-        name = f"{deployment.name}-rest" if full else deployment.name
-        found.append(_placement(deployment, name, 1, rest))
-    return tuple(found)
-
-
-def _placement(deployment: Deployment, group: str, units: int, seats: int) -> Placement:
-    width = deployment.replica.gpus_on_each_node
-    return Placement(
-        group=group,
-        units=units,
-        gpu_indices=tuple(tuple(range(seat * width, (seat + 1) * width)) for seat in range(seats)),
-        ports=tuple(deployment.launch.port + seat for seat in range(seats)),
-    )

@@ -15,12 +15,12 @@ from optimizer.export.options import ExportOptions
 from optimizer.export.placing import OnNode, place
 from optimizer.export.replicas import Held, label_of, longest_request, replica_spec
 from optimizer.fleet.plan import FleetPlan
-from optimizer.plan import Layout, Plan, TargetCheck
+from optimizer.plan import Layout, MemoryUse, Plan, TargetCheck
 from optimizer.reoptimize.plans import parse_plan
 from optimizer.scenario import Workload, build_scenario
 from optimizer.split import Split
 from optimizer.user_files import read_bounded
-from optimizer.wording import milliseconds
+from optimizer.wording import dollars, milliseconds
 
 STDIN = "-"
 
@@ -62,16 +62,7 @@ def deployments(plan: Plan | FleetPlan, options: ExportOptions | None = None) ->
         )
     scenario = build_scenario({**plan.scenario, "prices": {**plan.scenario.get("prices", {}), "as_of": None}})
     name = options.name or label_of(scenario.model)
-    held = Held(
-        split=Split(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp),
-        gpu=layout.gpu,
-        nodes=layout.nodes_per_replica,
-        concurrency=layout.concurrency_per_replica,
-        context_tokens=memory.context_tokens,
-        longest_tokens=_longest(scenario.workload),
-        kv_tokens=memory.kv_tokens,
-    )
-    spec = replica_spec(scenario.model, held, scenario.memory, options)
+    spec = replica_spec(scenario.model, _held(layout, memory, scenario.workload), scenario.memory, options)
     nodes = _nodes(layout)
     market = market_of(scenario, plan.prices.as_of)
     others = fallbacks(
@@ -89,12 +80,23 @@ def deployments(plan: Plan | FleetPlan, options: ExportOptions | None = None) ->
             replica=spec,
             launch=started,
             replicas=layout.replicas,
-            replicas_per_node=max(len(one.ports) for one in placements),
             nodes=nodes,
             fallbacks=others,
             context=_context(plan, market.problem),
             placements=placements,
         ),
+    )
+
+
+def _held(layout: Layout, memory: MemoryUse, workload: Workload) -> Held:
+    return Held(
+        split=Split(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp),
+        gpu=layout.gpu,
+        nodes=layout.nodes_per_replica,
+        concurrency=layout.concurrency_per_replica,
+        context_tokens=memory.context_tokens,
+        longest_tokens=_longest(workload),
+        kv_tokens=memory.kv_tokens,
     )
 
 
@@ -138,7 +140,7 @@ def _context(plan: Plan, no_fallbacks: str) -> tuple[str, ...]:
     lines = [f"shardwise {plan.shardwise_version}: {plan.summary}"]
     if plan.cost is not None:
         seen = f", price seen on {plan.prices.seen_on}" if plan.prices.seen_on else ""
-        lines.append(f"${plan.cost.usd_per_hour:,.2f}/hour, ${plan.cost.usd_per_month:,.2f}/month{seen}")
+        lines.append(f"{dollars(plan.cost.usd_per_hour)}/hour, {dollars(plan.cost.usd_per_month)}/month{seen}")
     lines += [_target_words(one) for one in plan.targets]
     if no_fallbacks:
         lines.append(f"no fallbacks: {no_fallbacks}")

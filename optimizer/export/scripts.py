@@ -8,7 +8,7 @@ from catalogs.gpus import get_gpu
 from optimizer.export.deployment import Deployment, LaunchFile, Nodes, Placement, Process
 from optimizer.export.engines.shell import quoted
 from optimizer.export.words import serving_on
-from optimizer.wording import gpus_words, node_words
+from optimizer.wording import dollars, gpus_words, node_words
 
 VISIBLE = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
 _ASKED = {
@@ -98,5 +98,5 @@ def _head(one: Deployment, placement: Placement, process: Process) -> list[str]:
 
 def _offer(nodes: Nodes) -> str:
     place = " ".join(part for part in (nodes.provider, nodes.region, nodes.instance_type) if part != "global")
-    price = f"${nodes.price_usd_per_node_hour:,.2f} a node hour, seen on {nodes.price_seen_on}"
+    price = f"{dollars(nodes.price_usd_per_node_hour)} a node hour, seen on {nodes.price_seen_on}"
     return f"{node_words(nodes.count, nodes.gpus_per_node, nodes.gpu)} ({place}, {nodes.term}): {price}"

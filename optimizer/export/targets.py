@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Final
+from typing import Final, Literal
 
 from catalogs.errors import near_matches
 from optimizer.engines import ENGINE_NAMES
@@ -16,6 +16,17 @@ from optimizer.export.deployment import Deployment, LaunchFile
 
 Target = Callable[[tuple[Deployment, ...]], tuple[LaunchFile, ...]]
 
+TargetName = Literal[
+    "vllm",
+    "sglang",
+    "trtllm",
+    "docker-compose",
+    "kubernetes",
+    "helm-values",
+    "skypilot",
+    "dstack",
+    "terraform-vars",
+]
 # Name -> "module:function".
 TARGETS: Final[dict[str, str]] = {
     "vllm": "optimizer.export.scripts:scripts",

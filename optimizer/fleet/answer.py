@@ -64,7 +64,7 @@ def describe(problem: FleetProblem, answer: FleetAnswer) -> dict[str, Any]:
         "pools": pools,
         "nodes": tuple(_held(hours, site_ids, pool_ids)),
         "survived": tuple(_survived(problem, hours, one, site_ids, pool_ids) for one in _by_hour(hours)),
-        "warnings": tuple(_warnings(problem, pools, sites)),
+        "warnings": tuple(_warnings(pools, sites)),
     }
 
 
@@ -122,13 +122,13 @@ def _summary(sites: tuple[Site, ...], pools: tuple[Pool, ...]) -> str:
         bought.append(f"{what} ({site.provider})" if least == most else f"{least} to {what} ({site.provider})")
     run = []
     for pool in pools:
-        split = split_words(pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
+        split = split_words(pool)
         least, most = min(pool.replicas_by_period), max(pool.replicas_by_period)
         run.append(f"{pool.model} {most if least == most else f'{least}-{most}'}x {split}")
     return f"{', '.join(bought)}: {', '.join(run)}"
 
 
-def _warnings(problem: FleetProblem, pools: tuple[Pool, ...], sites: tuple[Site, ...]) -> list[str]:
+def _warnings(pools: tuple[Pool, ...], sites: tuple[Site, ...]) -> list[str]:
     late = {pool.id: [one.class_name for one in pool.serves if not one.holds] for pool in pools}
     found = [
         f"{pool}: at its own mix {', '.join(names)} may miss targets, as classes share steps: ask for tighter ones"

@@ -12,6 +12,7 @@ from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
 from optimizer.predict import Speed
 from optimizer.questions.listed import Listed
+from optimizer.report.text import amount_of, dollars, milliseconds, share
 from optimizer.whatif.api import ApiComparison
 from optimizer.whatif.breakeven_answer import BreakEvens
 from optimizer.whatif.budget_report import BudgetReport
@@ -37,11 +38,12 @@ def _plan(plan: Plan) -> list[str]:
     speed = plan.performance
     return [
         f"{plan.status.capitalize()}: {plan.summary}.",
-        f"${plan.cost.usd_per_hour:,.2f}/hour, ${plan.cost.usd_per_million_output_tokens:,.2f} per million output "
-        f"tokens{'' if plan.status == 'optimal' else f'; not proved: gap {plan.cost.gap:.1%}'}.",
-        f"Predicted means: TTFT {speed.ttft_ms:,.0f} ms, TPOT {speed.tpot_ms:,.1f} ms, E2E {speed.e2e_ms:,.0f} ms; "
-        f"utilization {speed.utilization:.0%}.",
-        f"Price of {plan.layout.price_seen_on} ({plan.prices.age_days} days old) from {plan.layout.price_source}.",
+        f"{dollars(plan.cost.usd_per_hour)}/hour, {dollars(plan.cost.usd_per_million_output_tokens)} per million "
+        f"output tokens{'' if plan.status == 'optimal' else f'; not proved: gap {plan.cost.gap:.1%}'}.",
+        f"Predicted means: TTFT {milliseconds(speed.ttft_ms)}, TPOT {milliseconds(speed.tpot_ms)}, "
+        f"E2E {milliseconds(speed.e2e_ms)}; utilization {share(speed.utilization)}.",
+        f"Price of {plan.layout.price_seen_on} ({amount_of(plan.prices.age_days, 'day')} old) from "
+        f"{plan.layout.price_source}.",
         *(f"Warning: {one}." for one in plan.warnings),
     ]
 
@@ -51,11 +53,13 @@ def _conflict(plan: Plan) -> list[str]:
 
 
 def _changes(plan: Plan) -> list[str]:
-    return [f"It would do: {one.change} (${one.usd_per_hour:,.2f}/hour, {one.summary})" for one in plan.least_changes]
+    return [
+        f"It would do: {one.change} ({dollars(one.usd_per_hour)}/hour, {one.summary})" for one in plan.least_changes
+    ]
 
 
 def _fleet(plan: FleetPlan) -> list[str]:
-    cost = "" if plan.cost is None else f" ${plan.cost.usd_per_hour:,.2f}/hour."
+    cost = "" if plan.cost is None else f" {dollars(plan.cost.usd_per_hour)}/hour."
     conflict = [f"- {one.rule}: {one.meaning}; needs {one.needs}" for one in plan.conflict]
     return [
         f"{plan.status.capitalize()}: {plan.summary}.{cost}",
@@ -80,11 +84,15 @@ def _fit(fit: Fit) -> list[str]:
 
 def _speed(speed: Speed) -> list[str]:
     return [
-        f"TTFT {speed.ttft_ms:,.0f} ms (80%: {speed.ttft_ms_low:,.0f} to {speed.ttft_ms_high:,.0f}), TPOT "
-        f"{speed.tpot_ms:,.1f} ms (80%: {speed.tpot_ms_low:,.1f} to {speed.tpot_ms_high:,.1f}), "
+        f"TTFT {_with_band(speed.ttft_ms, speed.ttft_ms_low, speed.ttft_ms_high)}, "
+        f"TPOT {_with_band(speed.tpot_ms, speed.tpot_ms_low, speed.tpot_ms_high)}, "
         f"{speed.output_tokens_per_second:,.0f} output tokens/s, {speed.requests_per_second:,.2f} requests/s.",
         "" if speed.fits else "These requests do not fit in memory.",
     ]
+
+
+def _with_band(mean_ms: float, low_ms: float, high_ms: float) -> str:
+    return f"{milliseconds(mean_ms)} (80%: {milliseconds(low_ms)} to {milliseconds(high_ms)})"
 
 
 def _explained(found: Explained) -> list[str]:
@@ -129,7 +137,7 @@ def _explained_fleet(found: FleetExplained) -> list[str]:
 def _front(front: Front) -> list[str]:
     if not front.points:
         return ["Infeasible: no layout keeps every rule."]
-    shown = [f"- {one.summary}: ${one.usd_per_hour:,.2f}/hour" for one in front.points[:MOST_SHOWN]]
+    shown = [f"- {one.summary}: {dollars(one.usd_per_hour)}/hour" for one in front.points[:MOST_SHOWN]]
     more = len(front.points) - len(shown)
     return [
         f"{len(front.points)} layouts on the front of {front.compared:,}.",
@@ -139,19 +147,18 @@ def _front(front: Front) -> list[str]:
 
 
 def _budgets(found: BudgetReport) -> list[str]:
-    least = (
-        "nothing is feasible" if found.least_usd_per_hour is None else f"at least ${found.least_usd_per_hour:,.2f}/hour"
-    )
-    lines = [f"The question as asked costs {least}."]
+    least = found.least_usd_per_hour
+    said = "nothing is feasible" if least is None else f"costs at least {dollars(least)}/hour"
+    lines = [f"The question as asked: {said}."]
     for answer in found.budgets:
         bought = "; ".join(f"{one.what}: {one.said}" for one in answer.bought if one.value is not None)
-        lines.append(f"- ${answer.usd_per_hour:,.2f}/hour: {bought or 'buys nothing'}")
+        lines.append(f"- {dollars(answer.usd_per_hour)}/hour: {bought or 'buys nothing'}")
     return lines
 
 
 def _fleet_budgets(found: FleetBudgets) -> list[str]:
     return [
-        f"- ${one.budget_usd_per_hour:,.2f}/hour: "
+        f"- {dollars(one.budget_usd_per_hour)}/hour: "
         + ("buys nothing" if one.times is None else f"{one.times:,.2f} times the traffic")
         for one in found.budgets
     ]
@@ -199,11 +206,11 @@ def _tipping(one: Any) -> str:
 
 def _api(found: ApiComparison) -> list[str]:
     if found.self_hosted is None:
-        return [f"Self-hosting is infeasible; the API costs ${found.api.usd_per_month:,.0f}/month."]
+        return [f"Self-hosting is infeasible; the API costs {dollars(found.api.usd_per_month, 0)}/month."]
     return [
-        f"Cheaper: {found.cheaper}, by ${found.saving_usd_per_month or 0:,.0f}/month. The API costs "
-        f"${found.api.usd_per_month:,.0f}/month, self-hosting ${found.self_hosted.usd_per_month:,.0f}/month "
-        f"({found.layout}).",
+        f"Cheaper: {found.cheaper}, by {dollars(found.saving_usd_per_month or 0.0, 0)}/month. The API costs "
+        f"{dollars(found.api.usd_per_month, 0)}/month, self-hosting "
+        f"{dollars(found.self_hosted.usd_per_month, 0)}/month ({found.layout}).",
         *(
             f"Self-hosting pays from {one.pays_from:,.3g} requests/s on."
             for one in found.break_evens[:1]

@@ -20,8 +20,9 @@ from mcp_types import (
 from optimizer.mcp_server.said import said
 from optimizer.mcp_server.tools import kinds_by_tool, tools
 from optimizer.questions.kinds import build_question
+from optimizer.questions.no_answer import Fault, NoAnswer
 from optimizer.questions.refusal import Refusal
-from optimizer.questions.workers import Fault, NoAnswer, Workers, WorkerSettings
+from optimizer.questions.workers import Workers, WorkerSettings
 from optimizer.version import __version__
 
 INSTRUCTIONS = (

@@ -6,8 +6,9 @@ from collections import defaultdict
 from dataclasses import replace
 
 from optimizer.programs.fleet_columns import worth_separating
+from optimizer.programs.fleet_counts import Counts
 from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Packed
-from optimizer.programs.fleet_model import Counts, FleetModel
+from optimizer.programs.fleet_model import FleetModel
 from optimizer.programs.fleet_money import fleet_cost, is_proved
 from optimizer.programs.fleet_narrow import cheapest_of_many, is_large
 from optimizer.programs.fleet_packing import pack

@@ -15,7 +15,7 @@ import numpy as np
 from ortools.math_opt.python import mathopt
 
 from optimizer.programs.fleet_blocks import Block, Floats, Replicas, TooManyError, as_replicas
-from optimizer.programs.fleet_model import Counts
+from optimizer.programs.fleet_counts import Counts
 from optimizer.programs.fleet_money import node_cost
 from optimizer.programs.fleet_rates import spread
 from optimizer.programs.fleet_table import ROUNDING, FleetTable

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from optimizer.programs.fleet_blocks import Block, Counts, Floats, TooManyError, as_replicas
-from optimizer.programs.fleet_model import Counts as FleetCounts
+from optimizer.programs.fleet_counts import Counts as FleetCounts
 from optimizer.programs.fleet_model import FleetModel
 from optimizer.programs.fleet_table import FleetTable
 from optimizer.programs.layout import Settings

@@ -1,4 +1,4 @@
-"""The fleet as a mixed-integer program: whole nodes and replicas, shares of each class, one method per rule.
+"""The fleet as a mixed-integer program: whole nodes and replicas, shares of each class, a method or function a rule.
 
 Loads are counted in replicas and shares in parts of a class, so that every row is of the order of one whatever the
 rates are; costs are counted in the step that all of them are multiples of.
@@ -12,20 +12,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 from ortools.math_opt.python import mathopt
 
-from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance, Site
-from optimizer.programs.fleet_money import cost_step, cycle_hours, node_cost
+from optimizer.programs.fleet_counts import Counts
+from optimizer.programs.fleet_instance import UNLIMITED, FleetAnswer, FleetInstance
+from optimizer.programs.fleet_money import cost_step, node_cost
 from optimizer.programs.fleet_packing import patterns, slot_rows
+from optimizer.programs.fleet_rules import Expression, add_rules
 from optimizer.programs.fleet_table import FleetTable
 
 Columns = Sequence[Sequence[Mapping[tuple[int, int], int]]]
 NodeContents = Callable[[int], Sequence[dict[int, int]]]
 MISSING = 10.0  # times the dearest node
 LARGEST_COST = 1e6  # of a node, in the objective
-Expression: TypeAlias = Any  # a MathOpt linear expression; OR-Tools leaves its sums untyped
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +112,7 @@ class FleetModel:
             self.add_shares()
             self.add_traffic()
         self.add_packing()
-        self.add_limits()
-        self.add_budget()
-        self.add_kind_counts()
-        self.add_spread()
-        self.add_spot_share()
-        self.add_second_node()
+        add_rules(self)
 
     # -- variables ---------------------------------------------------------------------------------------------------
 
@@ -352,100 +348,6 @@ class FleetModel:
             there = mathopt.fast_sum(content[kind] * count for content, count in counts if kind in content)
             self.model.add_linear_constraint(there == self.replicas[kind, period])
 
-    def add_limits(self) -> None:
-        """No more nodes than quotas allow, in every period."""
-        for index, limit in enumerate(self.instance.limits):
-            if limit.name in self.without:
-                continue
-            for period in self.table.periods:
-                counted = mathopt.fast_sum(
-                    weight * self.site_nodes(site, period) for site, weight in limit.weights.items()
-                )
-                self.limit_rows[index] = self.model.add_linear_constraint(counted <= limit.most)
-
-    def add_budget(self) -> None:
-        """An hour costs no more than the budget, on average over the cycle."""
-        if self.instance.budget_micro_usd is None or "budget" in self.without:
-            return
-        most: Fraction = self.instance.budget_micro_usd * cycle_hours(self.instance)
-        self.budget_row = self.model.add_linear_constraint(self.cost() <= int(most / self.step) * self.unit)
-
-    def add_kind_counts(self) -> None:
-        """There are no more kinds than allowed, in all and for one model; kinds of one label are one."""
-        instance = self.instance
-        overall = instance.max_kinds is not None and "max_kinds" not in self.without
-        grouped = instance.max_kinds_per_group is not None and "max_kinds_per_group" not in self.without
-        if self.unbounded or not (overall or grouped):
-            return
-        of_group: dict[int, set[tuple[bool, int]]] = defaultdict(set)
-        for kind in self.table.serves:
-            label = self.table.label(kind)
-            if label not in self.labels:
-                self.labels[label] = self.integer(1)
-            for group in self.table.groups_of[kind]:
-                of_group[group].add(label)
-        for (kind, _), count in self.replicas.items():
-            self.model.add_linear_constraint(count <= count.upper_bound * self.labels[self.table.label(kind)])
-        for (kind, _, _), share in self.shares.items():
-            self.model.add_linear_constraint(share <= share.upper_bound * self.labels[self.table.label(kind)])
-        if overall:
-            self.model.add_linear_constraint(mathopt.fast_sum(self.labels.values()) <= instance.max_kinds)
-        if grouped:
-            for labels in of_group.values():
-                counted = mathopt.fast_sum(self.labels[label] for label in labels)
-                self.model.add_linear_constraint(counted <= instance.max_kinds_per_group)
-
-    def add_spread(self) -> None:
-        """Nodes are paid for from enough providers and regions, in every period."""
-        instance = self.instance
-        spreads: tuple[tuple[str, int, Callable[[Site], str]], ...] = (
-            ("min_providers", instance.min_providers, lambda site: site.provider),
-            ("min_regions", instance.min_regions, lambda site: site.region),
-        )
-        for rule, least, name_of in spreads:
-            if least <= 1 or rule in self.without:
-                continue
-            members: dict[str, list[int]] = defaultdict(list)
-            for site, where in enumerate(instance.sites):
-                members[name_of(where)].append(site)
-            for period in self.table.periods:
-                there = []
-                for sites in members.values():
-                    used = self.integer(1)
-                    there.append(used)
-                    nodes = mathopt.fast_sum(self.site_nodes(site, period) for site in sites)
-                    self.model.add_linear_constraint(used <= nodes)
-                self.model.add_linear_constraint(mathopt.fast_sum(there) >= least)
-
-    def add_second_node(self) -> None:
-        """What has to survive a loss is served from two nodes at the least; the rest is in fleet_survive."""
-        if self.instance.survive == "nothing" or {"survive", "traffic"} & self.without or self.scaled:
-            return
-        for b, bundle in enumerate(self.table.bundles):
-            sites = {self.instance.kinds[kind].site for kind, served in self.table.serves.items() if b in served}
-            for period in self.table.periods:
-                if bundle.demand[period] > 0:
-                    nodes = mathopt.fast_sum(self.site_nodes(site, period) for site in sites)
-                    self.model.add_linear_constraint(nodes >= 2.0)
-
-    def add_spot_share(self) -> None:
-        """No more of a model's requests than allowed is served on nodes that may be taken back, in every period."""
-        if self.instance.max_spot_share >= 1 or "spot_share" in self.without:
-            return
-        on_spot: dict[tuple[int, int], list[Expression]] = defaultdict(list)
-        total: dict[tuple[int, int], float] = defaultdict(float)
-        for bundle in self.table.bundles:
-            for period in self.table.periods:
-                total[bundle.group, period] += bundle.demand[period]
-        for (kind, b, period), share in self.shares.items():
-            if self.instance.sites[self.instance.kinds[kind].site].spot:
-                bundle = self.table.bundles[b]
-                parts = bundle.units if self.counted else 1
-                part = bundle.demand[period] / parts / total[bundle.group, period]
-                on_spot[bundle.group, period].append(part * share)
-        for served in on_spot.values():
-            self.model.add_linear_constraint(mathopt.fast_sum(served) <= self.instance.max_spot_share * self.scale)
-
     # -- sums --------------------------------------------------------------------------------------------------------
 
     def site_nodes(self, site: int, period: int) -> Expression:
@@ -536,28 +438,3 @@ class FleetModel:
         if self.takes:
             return {(kind, b, t): float(round(values[self.takes[kind, b]])) for kind, b, t in self.shares}
         return {key: values[one] for key, one in self.shares.items()}
-
-
-class Counts:
-    """The whole numbers of a fleet, and the shares as the solver had them.
-
-    Attributes:
-        nodes, replicas, shares, filled: as the model's, with values.
-        settled: whether every replica is needed.
-    """
-
-    def __init__(
-        self,
-        nodes: dict[tuple[int, int, int], int],
-        replicas: dict[tuple[int, int], int],
-        shares: dict[tuple[int, int, int], float],
-        filled: dict[tuple[int, int], list[tuple[dict[int, int], int]]],
-        *,
-        settled: bool = False,
-    ):
-        self.nodes, self.replicas, self.shares, self.filled = nodes, replicas, shares, filled
-        self.settled = settled
-
-    def site_nodes(self, site: int, period: int) -> int:
-        """Nodes of a site that are paid for in a period."""
-        return sum(count for (s, _, t), count in self.nodes.items() if (s, t) == (site, period))

@@ -8,8 +8,9 @@ from typing import Literal
 
 from optimizer.programs.fleet_apart import apart, solve_apart
 from optimizer.programs.fleet_columns import ColumnSearch, Found, worth_separating
+from optimizer.programs.fleet_counts import Counts
 from optimizer.programs.fleet_instance import FleetAnswer, Survive
-from optimizer.programs.fleet_model import Counts, FleetModel
+from optimizer.programs.fleet_model import FleetModel
 from optimizer.programs.fleet_money import fleet_cost
 from optimizer.programs.fleet_reduce import (
     SHARE_OF_TIME,

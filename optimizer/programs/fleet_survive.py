@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from ortools.math_opt.python import mathopt
 
 from optimizer.errors import QuestionError
+from optimizer.programs.fleet_counts import Counts
 from optimizer.programs.fleet_instance import Failure, Survive
-from optimizer.programs.fleet_model import Counts, FleetModel
+from optimizer.programs.fleet_model import FleetModel
 from optimizer.programs.fleet_rates import Dealt, TooSmallError, class_rates, spread
 from optimizer.programs.fleet_table import ROUNDING, FleetTable
 

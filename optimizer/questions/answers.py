@@ -14,7 +14,6 @@ from optimizer.plan import AnswerPart, Plan
 from optimizer.questions import requests as ask
 from optimizer.questions.asked import AskedFleet, AskedScenario, names_of
 from optimizer.questions.facts import models_of, offers_on
-from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import FieldProblem, Refusal, invalid, is_ours
 
 AskedOne = TypeVar("AskedOne", AskedScenario, AskedFleet)
@@ -257,73 +256,3 @@ def _given(question: Any) -> dict[str, Any]:
     scenario, today = question.scenario, date.today()
     model: ModelSpec = models_of([scenario.model], question.models)[scenario.model]
     return {"model": model, "catalog": offers_on(scenario.prices.as_of, today), "today": today}
-
-
-def gpus(question: ask.GpusQuestion) -> AnswerPart:
-    """List GPU types."""
-    from optimizer.report import catalog  # noqa: PLC0415
-
-    return Listed.of(catalog.gpus(question.match), question.offset, question.limit)
-
-
-def models(question: ask.ModelsQuestion) -> AnswerPart:
-    """List bundled models."""
-    from optimizer.report import catalog  # noqa: PLC0415
-
-    return Listed.of(catalog.models(question.match), question.offset, question.limit)
-
-
-def nodes(question: ask.NodesQuestion) -> AnswerPart:
-    """List node shapes."""
-    from optimizer.report import catalog  # noqa: PLC0415
-
-    found = catalog.nodes(question.match, question.provider, question.gpu)
-    return Listed.of(found, question.offset, question.limit)
-
-
-def offers(question: ask.OffersQuestion) -> AnswerPart:
-    """List offers of a day."""
-    from optimizer.report import catalog  # noqa: PLC0415
-
-    table = offers_on(question.as_of, date.today())
-    found = catalog.offers(
-        question.match, question.provider, question.gpu, question.term, question.region, None, (), table=table
-    )
-    return Listed.of(found, question.offset, question.limit)
-
-
-def prices(question: ask.PricesQuestion) -> AnswerPart:
-    """List offers of a day by patterns."""
-    from optimizer.report import prices as report  # noqa: PLC0415
-
-    table = offers_on(question.as_of, date.today())
-    found = report.offers(question.as_of, _patterns(question), question.sort, table=table)
-    return Listed.of(found, question.offset, question.limit)
-
-
-def history(question: ask.HistoryQuestion) -> AnswerPart:
-    """List periods in which prices stood."""
-    from optimizer.report import prices as report  # noqa: PLC0415
-
-    found, _ = report.periods(_patterns(question), question.since, question.until, question.source)
-    return Listed.of(found, question.offset, question.limit)
-
-
-def diff(question: ask.DiffQuestion) -> AnswerPart:
-    """List what changed between two days."""
-    from optimizer.report import prices as report  # noqa: PLC0415
-
-    found = report.changes(question.before, question.after, _patterns(question))
-    return Listed.of(found, question.offset, question.limit)
-
-
-def sources(_: ask.SourcesQuestion) -> AnswerPart:
-    """List the sources of the history."""
-    from optimizer.report import prices as report  # noqa: PLC0415
-
-    return Listed.of(report.sources(), 0, ask.MOST_ROWS)
-
-
-def _patterns(question: Any) -> dict[str, str | None]:
-    names = ("gpu", "provider", "region", "term", "instance_type")
-    return {name: getattr(question, name) for name in names if hasattr(question, name)}

@@ -16,7 +16,8 @@ from optimizer.fleet.budget import FleetBudgets
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
 from optimizer.predict import Speed
-from optimizer.questions import answers
+from optimizer.questions import answers, list_answers
+from optimizer.questions import list_requests as lists
 from optimizer.questions import requests as ask
 from optimizer.questions.listed import Listed
 from optimizer.questions.refusal import invalid, is_ours, refusal
@@ -76,14 +77,14 @@ KINDS: dict[str, Kind] = {
         Kind("whatif/api", ask.ApiQuestion, (ApiComparison,), answers.api),
         Kind("whatif/sweep", ask.SweepQuestion, (Sweep,), answers.sweep),
         Kind("export", ask.ExportQuestion, (Export,), answers.export),
-        Kind("catalog/gpus", ask.GpusQuestion, (Listed,), answers.gpus, reads=True),
-        Kind("catalog/models", ask.ModelsQuestion, (Listed,), answers.models, reads=True),
-        Kind("catalog/nodes", ask.NodesQuestion, (Listed,), answers.nodes, reads=True),
-        Kind("catalog/offers", ask.OffersQuestion, (Listed,), answers.offers, reads=True),
-        Kind("prices", ask.PricesQuestion, (Listed,), answers.prices, reads=True),
-        Kind("prices/history", ask.HistoryQuestion, (Listed,), answers.history, reads=True),
-        Kind("prices/diff", ask.DiffQuestion, (Listed,), answers.diff, reads=True),
-        Kind("prices/sources", ask.SourcesQuestion, (Listed,), answers.sources, reads=True),
+        Kind("catalog/gpus", lists.GpusQuestion, (Listed,), list_answers.gpus, reads=True),
+        Kind("catalog/models", lists.ModelsQuestion, (Listed,), list_answers.models, reads=True),
+        Kind("catalog/nodes", lists.NodesQuestion, (Listed,), list_answers.nodes, reads=True),
+        Kind("catalog/offers", lists.OffersQuestion, (Listed,), list_answers.offers, reads=True),
+        Kind("prices", lists.PricesQuestion, (Listed,), list_answers.prices, reads=True),
+        Kind("prices/history", lists.HistoryQuestion, (Listed,), list_answers.history, reads=True),
+        Kind("prices/diff", lists.DiffQuestion, (Listed,), list_answers.diff, reads=True),
+        Kind("prices/sources", lists.SourcesQuestion, (Listed,), list_answers.sources, reads=True),
     )
 }
 

@@ -7,9 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from catalogs.model_records import WeightFormat
+from optimizer.export.targets import TargetName
 from optimizer.fields import (
     Count,
-    Day,
     Dollars,
     EngineName,
     Name,
@@ -34,26 +35,13 @@ CHAT: dict[str, Any] = {
     "limits": {"gpus": ["H100-SXM-80GB", "H200-SXM-141GB"], "weights": ["fp8"]},
 }
 REPLICA: dict[str, Any] = {"model": LLAMA, "gpu": "H200-SXM-141GB", "tp": 2, "weights": "fp8"}
-MOST_ROWS = 10_000
 MOST_PARTS = 20
 MOST_SWEPT = 200
 
 TimeLimit = Annotated[float, number("seconds from 0.1 to 600", lambda x: 0.1 <= x <= 600)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(as_list), Field(max_length=MOST_PARTS)]
-TargetName = Literal[
-    "vllm",
-    "sglang",
-    "trtllm",
-    "docker-compose",
-    "kubernetes",
-    "helm-values",
-    "skypilot",
-    "dstack",
-    "terraform-vars",
-]
 Kinds = Mapping[str, Mapping[str, type[BaseModel]]]
-WeightFormat = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4"]
 KvDtype = Literal["bf16", "fp16", "fp8"]
 
 
@@ -297,86 +285,3 @@ class ExportQuestion(OfModels):
         if (self.scenario is None) == (self.plan is None):
             raise ValueError("give either a scenario or a plan")
         return self
-
-
-class CatalogQuestion(Question):
-    """Rows of a catalog whose names hold a text."""
-
-    match: Pattern | None = Field(default=None, description="Only names that hold this text.")
-    limit: Annotated[int, whole(1, MOST_ROWS)] = Field(default=100, description="Most rows.")
-    offset: Annotated[int, whole(0, 10_000_000)] = Field(default=0, description="Rows to leave out before.")
-
-
-class GpusQuestion(CatalogQuestion):
-    """GPU types: usable memory, bandwidth, dense FLOP/s, scale-up domain."""
-
-
-class ModelsQuestion(CatalogQuestion):
-    """Bundled models: parameters, KV bytes per token, context, checkpoint format."""
-
-
-class NodesQuestion(CatalogQuestion):
-    """Rentable node shapes: GPUs, fabric, network."""
-
-    provider: Name | None = None
-    gpu: Name | None = None
-
-
-class OffersQuestion(NodesQuestion):
-    """Priced offers of a day, the cheapest per GPU first."""
-
-    term: Name | None = None
-    region: Name | None = None
-    as_of: Day | None = Field(default=None, description="Day whose prices count; the newest when not given.")
-
-
-class PricesQuestion(Question):
-    """Offers of a day, by patterns: * and ? stand for anything."""
-
-    gpu: Pattern | None = None
-    provider: Pattern | None = None
-    region: Pattern | None = None
-    term: Pattern | None = None
-    instance_type: Pattern | None = None
-    as_of: Day | None = Field(default=None, description="Day whose prices count; the newest when not given.")
-    sort: Literal["usd_per_gpu_hour", "usd_per_node_hour", "gpu", "provider", "seen_on"] = "usd_per_gpu_hour"
-    limit: Annotated[int, whole(1, MOST_ROWS)] = 100
-    offset: Annotated[int, whole(0, 10_000_000)] = 0
-
-
-class HistoryQuestion(Question):
-    """How prices moved: a row for each time that a price stood."""
-
-    gpu: Pattern | None = None
-    provider: Pattern | None = None
-    region: Pattern | None = None
-    term: Pattern | None = None
-    instance_type: Pattern | None = None
-    source: Name | None = Field(default=None, description="Only this source.")
-    since: Day | None = Field(default=None, description="From this day on.")
-    until: Day | None = Field(default=None, description="Up to this day.")
-    limit: Annotated[int, whole(1, MOST_ROWS)] = 100
-    offset: Annotated[int, whole(0, 10_000_000)] = 0
-
-
-class DiffQuestion(Question):
-    """What changed between two days, the largest moves first."""
-
-    before: Day = Field(description="The earlier day.", examples=["2026-07-05"])
-    after: Day = Field(description="The later day.", examples=["2026-08-14"])
-    gpu: Pattern | None = None
-    provider: Pattern | None = None
-    region: Pattern | None = None
-    term: Pattern | None = None
-    limit: Annotated[int, whole(1, MOST_ROWS)] = 100
-    offset: Annotated[int, whole(0, 10_000_000)] = 0
-
-    @model_validator(mode="after")
-    def _in_order(self) -> DiffQuestion:
-        if self.before > self.after:
-            raise ValueError(f"before: {self.before} is after {self.after}; expected the earlier day first")
-        return self
-
-
-class SourcesQuestion(Question):
-    """How old the prices of each source of the history are, and what failed."""

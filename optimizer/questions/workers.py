@@ -7,62 +7,23 @@ answers are kept for a while, as long as prices stay the same.
 from __future__ import annotations
 
 import asyncio
-import logging
-import multiprocessing
 import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
 
-from optimizer.errors import QuestionError
 from optimizer.plan import AnswerPart
 from optimizer.questions.facts import price_state
-from optimizer.questions.in_worker import Answered, answer_here, get_ready
+from optimizer.questions.in_worker import Answered
+from optimizer.questions.list_requests import SourcesQuestion
 from optimizer.questions.listed import Listed
-from optimizer.questions.requests import Question, SourcesQuestion
+from optimizer.questions.no_answer import Busy, Fault, Stopping, TookTooLong
+from optimizer.questions.processes import Processes, check_extra
+from optimizer.questions.requests import Question
 
-MOST_QUESTIONS = 2_000  # of one process, before a fresh one takes its place: what was cached for others goes with it
 LINGER_S = 0.5  # what nobody waits for any more may still take: to end and replace a process takes longer
-EXTRA = 'answering in processes of their own needs pebble: pip install "shardwise[web]" (or "shardwise[mcp]")'
-log = logging.getLogger("shardwise")
-
-
-class NoAnswer(RuntimeError):  # noqa: N818  the base of what may happen to a question that is well asked
-    """A question was well asked and has no answer, for reasons of the service."""
-
-
-class Busy(NoAnswer):
-    """Too many questions wait already.
-
-    Attributes:
-        retry_after_s: when to ask again.
-    """
-
-    def __init__(self, waiting: int, retry_after_s: int):
-        self.retry_after_s = retry_after_s
-        super().__init__(f"{waiting} questions are waiting already; ask again in {retry_after_s} s")
-
-
-class TookTooLong(NoAnswer):
-    """The answer did not come within the time limit; the work was ended."""
-
-    def __init__(self, limit_s: float):
-        self.limit_s = limit_s
-        super().__init__(f"no answer within {limit_s:g} s; ask it as a job, or ask less")
-
-
-class Stopping(NoAnswer):
-    """The service is ending."""
-
-    def __init__(self) -> None:
-        super().__init__("the service is ending")
-
-
-class Fault(NoAnswer):
-    """A fault of the program's own, or a worker process that died; the log has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +90,7 @@ class Workers:
         self._all: set[_Work] = set()
         self._kept: OrderedDict[str, AnswerPart] = OrderedDict()
         self._slots = asyncio.Semaphore(self.settings.processes)
-        self._pool: Any = None  # a ProcessPool, whose methods are not typed
+        self._processes = Processes(self.settings.processes)
         self._warming: asyncio.Task[None] | None = None
         self._stopped = False
         self._seconds = 0.5  # a question's time in a process, averaged over the last
@@ -150,15 +111,12 @@ class Workers:
         Raises:
             QuestionError: the package that keeps processes is missing.
         """
-        try:
-            import pebble  # noqa: F401, PLC0415  an extra
-        except ModuleNotFoundError:
-            raise QuestionError(EXTRA) from None
+        check_extra()
         self._stopped = False
         self._warming = asyncio.create_task(self._warm())
 
     async def _warm(self) -> None:
-        await self._answered(SourcesQuestion())
+        await self._processes.answer(SourcesQuestion())
         self.ready = True
 
     async def until_ready(self) -> None:
@@ -230,7 +188,7 @@ class Workers:
         """Wait for a free process, and answer."""
         async with self._slots:
             progress.began, progress.phase = time.monotonic(), "running"
-            return await self._answered(question)
+            return await self._processes.answer(question)
 
     def _ended(self, key: str, kind: str, work: _Work, task: asyncio.Task[Answered]) -> None:
         """Keep what came of a question, and count it."""
@@ -249,38 +207,6 @@ class Workers:
             self._keep(key, answered.result)
         outcome = "failed" if answered.fault else "refused" if answered.refused is not None else "answered"
         self._counted(kind, outcome, seconds)
-
-    async def _answered(self, question: Question) -> Answered:
-        from pebble import ProcessExpired  # noqa: PLC0415
-
-        future = self._pool_now().schedule(answer_here, args=[question])
-        try:
-            answered: Answered = await asyncio.wrap_future(future)
-            return answered
-        except ProcessExpired as error:
-            log.error("a worker process died (exit code %s) while it answered a question", error.exitcode)
-            return Answered(fault="the process that answered died")
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            log.exception("a question was not answered")
-            return Answered(fault=f"{type(error).__name__}: {error}")
-
-    def _pool_now(self) -> Any:
-        """Return the pool; another one where it broke, as it does when a process that does nothing is killed."""
-        from pebble import ProcessPool  # noqa: PLC0415
-
-        if self._pool is None or not self._pool.active:
-            if self._pool is not None:
-                self._pool.stop()
-            self._pool = ProcessPool(
-                max_workers=self.settings.processes,
-                max_tasks=MOST_QUESTIONS,
-                initializer=get_ready,
-                initargs=[os.getpid()],
-                context=multiprocessing.get_context("spawn"),
-            )
-        return self._pool
 
     def _keep(self, key: str, result: AnswerPart) -> None:
         self._kept[key] = result
@@ -317,10 +243,7 @@ class Workers:
             await asyncio.wait(left)
         if self._warming is not None:
             self._warming.cancel()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.stop()
-            await asyncio.to_thread(pool.join, 10)
+        await self._processes.stop()
 
 
 def _key(question: Question) -> str:

@@ -20,8 +20,6 @@ from optimizer.solve import solve
 from optimizer.whatif.shock import same_layout
 from optimizer.wording import rate
 
-SAME_USD = 1e-6  # money is counted in whole micro-dollars
-
 
 @dataclass(frozen=True)
 class Look:

@@ -9,9 +9,8 @@ from optimizer.report.fleet_bought import print_pools, print_purchases
 from optimizer.report.fleet_classes import print_classes
 from optimizer.report.fleet_schedule import print_schedule
 from optimizer.report.fleet_words import busiest_period, holding_words, period_words
-from optimizer.report.plan import CAUSES, LEAST_SHOWN_MS
 from optimizer.report.text import (
-    amount_of,
+    age_words,
     bullet,
     calibration_words,
     count,
@@ -19,9 +18,12 @@ from optimizer.report.text import (
     heading,
     make_console,
     make_table,
+    offers_words,
+    proof_words,
     share,
     sources_words,
     speed_basis,
+    step_words,
 )
 
 
@@ -77,13 +79,7 @@ def _print_cost(out: Console, plan: FleetPlan) -> None:
     if cost.committed_usd_per_hour > 0:
         ahead = f"; {dollars(cost.upfront_usd)} is due at the start" if cost.upfront_usd > 0 else ""
         out.print(f"{dollars(cost.committed_usd_per_hour)}/hour of it is committed, whatever runs{ahead}.")
-    if plan.status == "optimal":
-        out.print("Proved: no fleet in this catalog that keeps every rule costs less.")
-    else:
-        out.print(
-            f"Not proved within the time limit: the cheapest may cost down to {dollars(cost.bound_usd_per_hour)}/hour "
-            f"(gap {cost.gap:.1%})."
-        )
+    out.print(proof_words(plan.status, cost.bound_usd_per_hour, cost.gap, "fleet"))
 
 
 def _print_nodes(out: Console, plan: FleetPlan) -> None:
@@ -159,15 +155,10 @@ def _print_insides(out: Console, plan: FleetPlan) -> None:
     heading(out, "One decode step at the mix, ms")
     for pool in plan.pools:
         done = pool.performance
-        step = ", ".join(
-            f"{CAUSES.get(cause, cause)} {value:.2f}"
-            for cause, value in done.step_ms.items()
-            if value >= LEAST_SHOWN_MS
-        )
         in_flight = max(done.requests_in_flight, 1.0)
         bullet(
             out,
-            f"{pool.id}, {in_flight:.1f} requests in flight per replica: {step}",
+            f"{pool.id}, {in_flight:.1f} requests in flight per replica: {step_words(done.step_ms)}",
             f"{count(done.output_tokens_per_second)} output tokens/s on all replicas"
             + (f"; all-reduces are {share(pool.communication_share)} of a step" if pool.communication_share else ""),
         )
@@ -192,13 +183,8 @@ def _print_prices(out: Console, plan: FleetPlan) -> None:
     for note in plan.notes:
         out.print(f"Note: {note}.")
     heading(out, "Prices")
-    seen = (
-        f"The oldest of them was seen {prices.seen_on}, {amount_of(prices.age_days, 'day')} ago."
-        if prices.seen_on
-        else f"They are at best {amount_of(prices.age_days, 'day')} old."
-    )
-    set_aside = sum(prices.offers_set_aside.values())
-    out.print(f"As of {prices.as_of}: {prices.offers_considered:,} offers, {set_aside:,} rows set aside. {seen}")
+    which = "The oldest of them was" if prices.seen_on else "They are"
+    out.print(f"{offers_words(prices)} {which} {age_words(prices)}.")
     used = dict.fromkeys(one.price_source for site in plan.sites for one in site.purchases)
     for source in used:
         out.print(f"Source: {prices.sources.get(source, source)}")

@@ -84,7 +84,7 @@ def print_pools(out: Console, plan: FleetPlan) -> None:
 
 
 def _replica_words(plan: FleetPlan, pool: Pool) -> str:
-    split = split_words(pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
+    split = split_words(pool)
     site = next(one for one in plan.sites if one.id == pool.site)
     across = f" across {nodes_words(pool.nodes_per_replica)}" if pool.nodes_per_replica > 1 else ""
     return f"{pool.model} in {split} on {site.gpu}{across}, {pool.site}"

@@ -117,6 +117,12 @@ def _notes(found: FleetShock) -> list[str]:
     staying, before = found.staying, found.before
     if staying is not None and staying.most_usd_per_hour and not found.proved:
         said.append(f"Proved: no move saves more than {dollars(staying.most_usd_per_hour)}/hour.")
+    if found.verdict == "move" and before is not None and before.gap > 0:
+        left = before.usd_per_hour - before.bound_usd_per_hour
+        said.append(
+            f"The fleet from before is not proved the cheapest: up to {dollars(left)}/hour may have been to save "
+            "before the shock."
+        )
     if found.verdict == "move" and before is not None and before.committed_usd_per_hour > 0:
         said.append(
             f"{dollars(before.committed_usd_per_hour)}/hour of the fleet from before is committed: where that is "

@@ -110,7 +110,7 @@ def _fleet(plan: FleetPlan) -> Piece:
 
 
 def _fit(found: Fit) -> Piece:
-    split = split_words(found.weights, found.kv_cache, found.tp, found.pp, found.ep, found.attention_dp)
+    split = split_words(found)
     verdict = tag("span", "fits" if found.fits else "does not fit", class_="good" if found.fits else "bad")
     head = tag("h4", f"{found.model} in {split} on {found.gpus}x {found.gpu} ", verdict)
     if found.memory is None:
@@ -125,7 +125,7 @@ def _fit(found: Fit) -> Piece:
 
 
 def _speed(found: Speed) -> Piece:
-    split = split_words(found.weights, found.kv_cache, found.tp, found.pp, found.ep, found.attention_dp)
+    split = split_words(found)
     return (
         tag("h4", f"{found.model} in {split} on {found.gpus}x {found.gpu}, {found.concurrency:,} requests in flight"),
         tag("p", f"{count(found.output_tokens_per_second)} output tokens/s, "
@@ -183,7 +183,8 @@ def _explained(found: Explained) -> Piece:
 
 
 def _bound_words(one: Bound) -> str:
-    saves = f": without it ${one.without_usd_per_hour:,.2f} an hour" if one.binds and one.without_usd_per_hour else ""
+    without = one.without_usd_per_hour if one.binds else None
+    saves = f": without it {dollars(without)} an hour" if without else ""
     where = f"{one.name} {one.where}".strip()
     return f"{where}: {one.used:,.4g} of {one.limit:,.4g} {one.unit}{', binds' if one.binds else ''}{saves}"
 

@@ -10,6 +10,7 @@ from rich.padding import Padding
 
 from optimizer.plan import Alternative, Plan, TargetCheck
 from optimizer.report.text import (
+    age_words,
     amount_of,
     bullet,
     bullet_of_items,
@@ -20,18 +21,19 @@ from optimizer.report.text import (
     make_console,
     make_table,
     milliseconds,
+    offers_words,
     packed,
+    proof_words,
     share,
     sources_words,
     speed_basis,
+    step_words,
 )
 from optimizer.rules import get_rule
+from optimizer.wording import LATENCY_NAMES
 
-LATENCY_NAMES = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "end to end"}
-CAUSES = {"kv_cache": "KV cache", "all_reduce": "all-reduce"}
 TAIL = "p95"  # the percentile that a target on the mean is held against as well
 MOST_ALTERNATIVES = 12
-LEAST_SHOWN_MS = 0.005  # causes of a step below it would read as 0.00
 FIGURE = re.compile(r"(?<![\w.$-])\d[\d,.]*(?:e[+-]?\d+)?(?:%| ms)?(?!\w)")
 
 
@@ -67,13 +69,7 @@ def _print_answer(out: Console, plan: Plan) -> None:
         f"{dollars(cost.usd_per_million_output_tokens)} per million output tokens at this traffic, "
         f"{dollars(cost.usd_per_million_output_tokens_at_saturation)} at saturation"
     )
-    if plan.status == "optimal":
-        out.print("Proved: no layout in this catalog that keeps every rule costs less.")
-    else:
-        out.print(
-            f"Not proved within the time limit: the cheapest may cost down to {dollars(cost.bound_usd_per_hour)}/hour "
-            f"(gap {cost.gap:.1%})."
-        )
+    out.print(proof_words(plan.status, cost.bound_usd_per_hour, cost.gap))
     if idle:
         out.print(f"{idle} of the {layout.nodes * layout.gpus_per_node} rented GPUs stay idle.")
     _print_memory(out, plan)
@@ -141,12 +137,8 @@ def _print_performance(out: Console, plan: Plan) -> None:
     out.print(table)
     _print_percentiles(out, plan)
     _print_tail(out, plan)
-    step = ", ".join(
-        f"{CAUSES.get(cause, cause)} {value:.2f}"
-        for cause, value in performance.step_ms.items()
-        if value >= LEAST_SHOWN_MS
-    )
     in_flight = max(performance.requests_in_flight, 1.0)  # a step that runs has a request to run
+    step = step_words(performance.step_ms)
     out.print(f"One decode step at {in_flight:.1f} requests in flight per replica, ms: {step}.")
     out.print(speed_basis(performance.basis, performance.error_band))
     _print_calibration(out, plan)
@@ -318,13 +310,7 @@ def _print_speed_sources(out: Console, plan: Plan) -> None:
 def _print_prices(out: Console, plan: Plan) -> None:
     prices = plan.prices
     heading(out, "Prices")
-    seen = (
-        f"seen {prices.seen_on}, {amount_of(prices.age_days, 'day')} ago"
-        if prices.seen_on
-        else f"at best {amount_of(prices.age_days, 'day')} old"
-    )
-    set_aside = sum(prices.offers_set_aside.values())
-    out.print(f"As of {prices.as_of}: {prices.offers_considered:,} offers, {set_aside:,} rows set aside. Price {seen}.")
+    out.print(f"{offers_words(prices)} Price {age_words(prices)}.")
     if plan.layout is not None:
         source = prices.sources.get(plan.layout.price_source, plan.layout.price_source)
         out.print(f"Source: {source}")

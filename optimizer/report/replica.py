@@ -9,8 +9,9 @@ from optimizer.fit import Fit, StageMemory
 from optimizer.plan import MemoryUse
 from optimizer.predict import Speed
 from optimizer.replica import ReplicaAnswer
-from optimizer.report.plan import CAUSES, LEAST_SHOWN_MS
 from optimizer.report.text import (
+    CAUSES,
+    LEAST_SHOWN_MS,
     amount_of,
     calibration_words,
     count,
@@ -21,7 +22,7 @@ from optimizer.report.text import (
     sources_words,
     speed_basis,
 )
-from optimizer.wording import split_words
+from optimizer.wording import LATENCY_NAMES, split_words
 
 BAR_CELLS = 60
 
@@ -30,7 +31,7 @@ def print_fit(found: Fit, console: Console | None = None) -> None:
     """Print the memory of a replica: verdict, bar, table, and how much more fits."""
     out = console or make_console()
     verdict = "FITS" if found.fits else "DOES NOT FIT"
-    split = split_words(found.weights, found.kv_cache, found.tp, found.pp, found.ep, found.attention_dp)
+    split = split_words(found)
     out.print(
         f"{verdict}  {found.model} in {split} on {found.gpus}x {found.gpu}",
         style="bold green" if found.fits else "bold red",
@@ -129,14 +130,14 @@ def memory_bar(memory: MemoryUse) -> str:
 def print_speed(found: Speed, console: Console | None = None) -> None:
     """Print the speed of a replica: latencies, throughput, and where a decode step goes."""
     out = console or make_console()
-    split = split_words(found.weights, found.kv_cache, found.tp, found.pp, found.ep, found.attention_dp)
+    split = split_words(found)
     out.print(f"{found.model} in {split} on {found.gpus}x {found.gpu}", style="bold")
     out.print(
         f"{amount_of(found.concurrency, 'request')} in flight, "
         f"{found.input_tokens:,} input and {found.output_tokens:,} output tokens each:"
     )
     table = make_table(("", "left"), ("predicted (mean)", "right"), ("80% of runs", "right"))
-    for name, label in (("ttft", "time to first token"), ("tpot", "time per output token"), ("e2e", "end to end")):
+    for name, label in LATENCY_NAMES.items():
         value, low, high = (getattr(found, f"{name}_ms{end}") for end in ("", "_low", "_high"))
         table.add_row(label, milliseconds(value), f"{milliseconds(low)} - {milliseconds(high)}")
     table.add_row("prompt of one request alone", milliseconds(found.prefill_ms), "")

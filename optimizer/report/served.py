@@ -25,7 +25,7 @@ def print_served(found: ServedPrice, console: Console | None = None) -> None:
     """Print what was read, and what it costs where that was asked."""
     out = console or make_console()
     served = found.command
-    split = split_words(served.weights, served.kv_cache, served.tp, served.pp, served.ep, served.attention_dp)
+    split = split_words(served)
     copies = "" if served.replicas == 1 else f"{served.replicas} replicas in "
     out.print(f"READ  {served.model}: {copies}{split} on {gpus_words(served.gpus)}", style="bold")
     _print_layout(out, served)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 
 from optimizer.performance.distributions import PERCENTILES
-from optimizer.report.plan import LATENCY_NAMES
 from optimizer.report.text import amount_of, calibration_words, count, heading, make_console, make_table, milliseconds
 from optimizer.simulate import Replay
+from optimizer.wording import LATENCY_NAMES
 
 
 def print_replay(found: Replay, console: Console | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from optimizer.report.text import amount_of, dollars, heading, make_console, make_table, share
+from optimizer.split import Split
 from optimizer.whatif.chunks import Row
 from optimizer.whatif.sweep import Sweep
 from optimizer.wording import split_words
@@ -78,7 +79,7 @@ def layout_words(row: Row) -> str:
     """Say a layout, or a fleet, without how many of it."""
     if "kinds" in row:
         return str(row["kinds"])
-    split = split_words(row["weights"], row["kv_cache"], row["tp"], row["pp"], row["ep"], row["attention_dp"])
+    split = split_words(Split(row["weights"], row["kv_cache"], row["tp"], row["pp"], row["ep"], row["attention_dp"]))
     per_node = row["gpus"] // row["nodes"]
     term = "" if row["term"] == "on-demand" else f" {row['term']}"
     return f"{per_node}x {row['gpu']} ({row['provider']}{term}), {split}"

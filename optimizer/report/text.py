@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from rich import box
@@ -14,8 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from optimizer import wording
-from optimizer.plan import Calibration
+from optimizer.plan import Calibration, PriceBasis
 
+CAUSES = {"kv_cache": "KV cache", "all_reduce": "all-reduce"}
+LEAST_SHOWN_MS = 0.005  # causes of a step below it would read as 0.00
 _TRAILING_BLANKS = re.compile(r"[ \t]+(?=\n|\Z)")
 
 
@@ -98,10 +100,7 @@ def amount_of(number: int, noun: str) -> str:
 
 def dollars(amount: float | None, digits: int = 2) -> str:
     """Return money as people write it; a dash where it is not known."""
-    if amount is None:
-        return "-"
-    digits = digits if abs(amount) >= 0.1 or amount == 0 else 4
-    return f"${amount:,.{digits}f}"
+    return "-" if amount is None else wording.dollars(amount, digits)
 
 
 def exact_dollars(amount: float) -> str:
@@ -125,6 +124,18 @@ def count(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"
 
 
+def offers_words(prices: PriceBasis) -> str:
+    """Say which offers were compared."""
+    set_aside = sum(prices.offers_set_aside.values())
+    return f"As of {prices.as_of}: {prices.offers_considered:,} offers, {set_aside:,} rows set aside."
+
+
+def age_words(prices: PriceBasis) -> str:
+    """Say how old the oldest price is that counts, or, where none does, the newest there is."""
+    age = amount_of(prices.age_days, "day")
+    return f"seen {prices.seen_on}, {age} ago" if prices.seen_on else f"at best {age} old"
+
+
 def calibration_words(own: Calibration | None) -> str:
     """Say that speeds rest on the user's own calibration; "" where they do not."""
     if own is None:
@@ -142,6 +153,33 @@ def speed_basis(basis: str, error_band: float | None) -> str:
     }
     band = f"; expect TPOT to be off by {error_band:.0%} on average" if error_band is not None else ""
     return f"{words.get(basis, f'Speed figures are {basis}')}{band}."
+
+
+def proof_words(status: str, bound_usd_per_hour: float, gap: float, what: str = "layout", besides: str = "") -> str:
+    """Say what is proved of an answer.
+
+    Args:
+        status: "optimal", or "feasible" where time ran out.
+        bound_usd_per_hour: nothing that keeps every rule costs less.
+        gap: how far the bound is below the cost, as a share of it.
+        what: "layout" or "fleet".
+        besides: words that go into the brackets at the end.
+    """
+    if status == "optimal":
+        end = f" ({besides})" if besides else ""
+        return f"Proved: no {what} in this catalog that keeps every rule costs less{end}."
+    end = f"; {besides}" if besides else ""
+    return (
+        f"Not proved within the time limit: the cheapest may cost down to {dollars(bound_usd_per_hour)}/hour "
+        f"(gap {gap:.1%}{end})."
+    )
+
+
+def step_words(step_ms: Mapping[str, float]) -> str:
+    """Say what a step spends its milliseconds on, without what would read as 0.00."""
+    return ", ".join(
+        f"{CAUSES.get(cause, cause)} {value:.2f}" for cause, value in step_ms.items() if value >= LEAST_SHOWN_MS
+    )
 
 
 def sources_words(decode_from: str, prefill_from: str) -> str:

@@ -8,7 +8,7 @@ from catalogs.models import ModelSpec
 from optimizer.memory import Footprint, MemoryPolicy, footprint, kv_budget_bytes
 from optimizer.memory.cache_log import CacheLog, cache_log
 from optimizer.memory.engine_weights import engine_weights_extra_bytes
-from optimizer.memory.eras import V1_SINCE, batch_defaults, default_fraction, gathered_graphs_bytes
+from optimizer.memory.eras import batch_defaults, default_fraction, gathered_graphs_bytes
 from optimizer.memory.warmup import WarmUp, profiled_extra_bytes, warm_up
 from optimizer.split import Split
 from optimizer.validate.engines import Engine
@@ -135,11 +135,6 @@ def profile_is_modelled(engine: Engine) -> bool:
     return engine.name != "other" and not (
         engine.name == "vllm" and bool(engine.version) and engine.version < UNMODELLED_PROFILE_BEFORE
     )
-
-
-def is_v0(engine: Engine) -> bool:
-    """Whether it is vLLM's first engine."""
-    return engine.name == "vllm" and bool(engine.version) and engine.version < V1_SINCE
 
 
 def _old_awq(layout: Layout, tokens: int) -> float:

@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict
 
 from optimizer.plan import AnswerPart
 from optimizer.questions.kinds import kind_of
+from optimizer.questions.no_answer import Busy, NoAnswer
 from optimizer.questions.refusal import Refusal
 from optimizer.questions.requests import Question
-from optimizer.questions.workers import Busy, NoAnswer, Progress, Workers
+from optimizer.questions.workers import Progress, Workers
 from optimizer.web.problems import Problem, refused, unanswered
 from optimizer.web.settings import ServeSettings
 

@@ -12,9 +12,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
+from optimizer.questions.no_answer import Busy, Fault, NoAnswer, Stopping, TookTooLong
 from optimizer.questions.refusal import FieldProblem, Refusal, invalid_items
 from optimizer.questions.requests import Question
-from optimizer.questions.workers import Busy, Fault, NoAnswer, Stopping, TookTooLong
 
 MEDIA_TYPE = "application/problem+json"
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)

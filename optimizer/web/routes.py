@@ -12,9 +12,10 @@ from starlette.exceptions import HTTPException
 
 from optimizer.plan import AnswerPart
 from optimizer.questions.kinds import KINDS, Kind
+from optimizer.questions.no_answer import NoAnswer
 from optimizer.questions.refusal import Refusal
 from optimizer.questions.requests import Question
-from optimizer.questions.workers import NoAnswer, Workers
+from optimizer.questions.workers import Workers
 from optimizer.web.jobs import Jobs, JobState
 from optimizer.web.problems import of_error, problem_of, response
 

@@ -42,7 +42,7 @@ def find_bounds(
     """
     found = [
         *_latencies(scenario, answer, prefill_s),
-        *_memory(scenario, answer),
+        *_memory(answer),
         *_traffic(scenario, answer, capacity),
         *_counts(scenario, answer.layout, answer.cost.usd_per_hour),
     ]
@@ -74,7 +74,7 @@ def _latencies(scenario: Scenario, answer: Answer, prefill_s: float) -> list[Bou
     return found
 
 
-def _memory(scenario: Scenario, answer: Answer) -> list[Bound]:
+def _memory(answer: Answer) -> list[Bound]:
     memory = answer.memory
     return [_bound("vram_headroom", AT_LIMIT, memory.need_gib, memory.available_gib, "GiB")]
 

@@ -49,7 +49,7 @@ def _pool(
     found.append(_bound("vram_headroom", AT_LIMIT, pool.memory.need_gib, pool.memory.available_gib, "GiB"))
     found.append(_bound("traffic", "in the fullest hour", pool.utilization, 1.0, OF_CAPACITY))
     site = next(one for one in plan.sites if one.id == pool.site)
-    split = split_words(pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
+    split = split_words(pool)
     most, least = max(pool.replicas_by_period), min(pool.replicas_by_period)
     count = f"{most:,}" if most == least else f"{least:,}-{most:,}"
     spans = f" across {nodes_words(pool.nodes_per_replica)}" if pool.nodes_per_replica > 1 else ""

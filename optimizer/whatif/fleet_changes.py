@@ -109,7 +109,7 @@ def _run(plan: FleetPlan) -> dict[tuple[str, str, str, str, int, str, str], _Run
     found: dict[tuple[str, str, str, str, int, str, str], _Run] = {}
     for pool in plan.pools:
         site = sites[pool.site]
-        replica = split_words(pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
+        replica = split_words(pool)
         spot = " on spot" if site.spot else ""
         key = (
             *(pool.model, site.provider, site.region, site.gpu, site.gpus_per_node),

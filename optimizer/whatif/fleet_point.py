@@ -83,10 +83,6 @@ def _kinds(plan: FleetPlan) -> str:
     for site in plan.sites:
         terms = [one.term for one in site.purchases if one.term != "on-demand"]
         where = " ".join([site.provider, *dict.fromkeys(terms)])
-        runs = [
-            f"{pool.model} {split_words(pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)}"
-            for pool in plan.pools
-            if pool.site == site.id
-        ]
+        runs = [f"{pool.model} {split_words(pool)}" for pool in plan.pools if pool.site == site.id]
         found.append(f"{site.gpus_per_node}x {site.gpu} ({where}): {', '.join(sorted(dict.fromkeys(runs)))}")
     return "; ".join(sorted(dict.fromkeys(found)))

@@ -1,8 +1,8 @@
 """Prices change, providers go: does a fleet still stand, what does it cost to stay, and what else would one rent?
 
 Every fleet is solved anew at the prices after, each part of the shock alone and all together; the fleet from before is
-priced anew and audited. Where the solver stops at its time limit a cost is known only down to what it proved: what two
-costs differ by within that distance is nothing that the shock did, and is not called a saving.
+priced anew and audited. Where the solver stops at its time limit, the least cost after the shock is known only down to
+what it proved: what staying costs more within that distance is not called a saving.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def find_fleet_shock(
         question=scenario.description or f"a fleet for {', '.join(one.label for one in scenario.traffic)}",
         verdict=verdict,
         proved=_is_proved(before) and _is_proved(after),
-        open_usd_per_hour=_open(before, after),
+        open_usd_per_hour=_open(after),
         before=_priced(before),
         staying=staying,
         effects=tuple(effects),
@@ -197,10 +197,9 @@ def _is_proved(plan: FleetPlan) -> bool:
     return plan.status in ("optimal", "infeasible")
 
 
-def _open(before: FleetPlan, after: FleetPlan) -> float:
-    """Return the larger of the distances from a cost to what is proved of it."""
-    costs = [plan.cost for plan in (before, after) if plan.cost is not None]
-    return _micro(max((one.usd_per_hour - one.bound_usd_per_hour for one in costs), default=0.0))
+def _open(plan: FleetPlan) -> float:
+    """Return the distance from a fleet's cost to what is proved of it."""
+    return 0.0 if plan.cost is None else _micro(plan.cost.usd_per_hour - plan.cost.bound_usd_per_hour)
 
 
 def _micro(amount: float) -> float:
@@ -246,11 +245,11 @@ def _staying(before: FleetPlan, after: FleetPlan, market: _Market, solver: _Solv
         committed_usd_per_hour=kept.cost.committed_usd_per_hour,
         upfront_usd=kept.cost.upfront_usd,
         breaks=broken,
-        **({} if broken else _beside(hourly, before, after)),
+        **({} if broken else _beside(hourly, after)),
     )
 
 
-def _beside(hourly: float, before: FleetPlan, after: FleetPlan) -> dict[str, Any]:
+def _beside(hourly: float, after: FleetPlan) -> dict[str, Any]:
     """Return how a fleet that may stay compares with the one that was found after the shock."""
     if after.cost is None:
         return {}
@@ -258,6 +257,6 @@ def _beside(hourly: float, before: FleetPlan, after: FleetPlan) -> dict[str, Any
     return {
         "extra_usd_per_hour": extra,
         "extra_usd_per_month": extra * HOURS_PER_MONTH,
-        "within_open": 0 < extra <= _open(before, after),
+        "within_open": 0 < extra <= _open(after),
         "most_usd_per_hour": max(_micro(hourly - after.cost.bound_usd_per_hour), 0.0),
     }

@@ -131,8 +131,8 @@ class FleetShock(AnswerPart):
         verdict: "keep" the fleet from before, "move" to another, "start" where none was found before, "infeasible"
             where none is possible now, or "unknown" where the solver found none within its time limit.
         proved: both fleets are the cheapest there are, proved; or that there is none.
-        open_usd_per_hour: what the solver left open: the larger of the two distances, before and after, from a cost to
-            what is proved. Differences no larger than that are no savings.
+        open_usd_per_hour: what the solver left open after the shock: from the cost of the fleet to what is proved. A
+            difference no larger than that is no saving.
         before: the fleet before the shock; null where none was found.
         staying: what keeping it comes to; null where none was found before.
         effects: each part alone, then all together where there are several.

@@ -99,7 +99,7 @@ def ruled_out(chosen: Chosen, found: Matches, asked: Asked) -> Miss:
         rules = {rule: said for rule, said in breaks.items() if rule not in ("traffic", "whole_nodes", "arithmetic")}
         if divided := next((rule for rule in rules if rule in DIVIDED_BY_TP), None):
             rules[divided] += _sizes_that_divide(chosen.model, layout)
-        split = split_words(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
+        split = split_words(layout)
         summary = f"{layout.gpus_per_node}x {layout.gpu} to a node: {split}"
         misses.append(Miss(summary=summary, usd_per_hour=None, breaks=rules or {"whole_nodes": _not_whole(layout)}))
     if not misses:

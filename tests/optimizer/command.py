@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+import pytest
+
 from optimizer.cli import main
 
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
@@ -55,6 +57,13 @@ def run(*arguments: str, columns: int | None = 80, **environment: str) -> Ran:
         except SystemExit as left:
             code = left.code or 0
     return Ran(int(code), out.getvalue(), err.getvalue())
+
+
+def run_without(package: str, *arguments: str) -> Ran:
+    """Run `shardwise ARGUMENTS` inside this process as if a package were not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, package, None)
+        return run(*arguments)
 
 
 def spawn(*arguments: str, columns: int | None = 80, **environment: str) -> Ran:

@@ -143,19 +143,24 @@ def test_numbers_are_rounded_to_three_digits_to_the_safe_side(value: float, up: 
     assert (round_up(value), round_down(value)) == (up, down)
 
 
+# Of 75 questions drawn, those that no layout of their catalog answers.
+INFEASIBLE_SEEDS = (0, 11, 16, 18, 19, 20, 21, 23, 27, 30, 33, 35, 38, 40, 42, 46, 49, 50, 56, 58, 62, 63, 64, 65, 67,
+                    68, 73)  # fmt: skip
+
+
 def test_each_change_made_as_its_flag_says_is_feasible_at_the_cost_that_was_said(tmp_path: Path) -> None:
     tried = {"flag": 0, "field": 0}
-    for seed in range(75):
+    for seed in INFEASIBLE_SEEDS:
         drawn = draw(seed)
         model = load_model(drawn.scenario.model)
         plan = solve(drawn.scenario, model=model, catalog=drawn.table, today=TODAY)
+        assert plan.status == "infeasible", seed
         for change in plan.least_changes:
             if "limits." in change.flag:
                 tried["field"] += 1
                 continue
-            again = solve(
-                with_flags(drawn.scenario, change.flag, tmp_path), model=model, catalog=drawn.table, today=TODAY
-            )
+            changed = with_flags(drawn.scenario, change.flag, tmp_path)
+            again = solve(changed, model=model, catalog=drawn.table, today=TODAY, reasons=False)
             assert again.cost is not None, (seed, change)
             assert again.cost.usd_per_hour == pytest.approx(change.usd_per_hour), (seed, change)
             tried["flag"] += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import shlex
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def test_a_request_gives_exactly_its_report(
     case: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(case)
-    monkeypatch.setattr("optimizer.solve.date", Day)
+    monkeypatch.setattr(import_module("optimizer.solve"), "date", Day)
     ran = run(*shlex.split((case / "request.txt").read_text(encoding="utf-8")), columns=80)
     said = f"{ran.out}{ran.err}exit code {ran.code}\n"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib import import_module
 from random import Random
 from typing import Any
 
 import pytest
 
 from catalogs.models import Checkpoint, ModelSpec, load_model
-from optimizer import solve as solving
 from optimizer.errors import AuditError, QuestionError
 from optimizer.infeasible import demand_of, to_choices
 from optimizer.plan import Plan
@@ -268,10 +268,26 @@ def test_money_is_in_whole_micro_dollars() -> None:
 
 
 def test_an_answer_that_fails_its_audit_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solving, "check_plan", lambda *_: ("tpot: too slow",))
+    monkeypatch.setattr(import_module("optimizer.solve"), "check_plan", lambda *_: ("tpot: too slow",))
 
     with pytest.raises(AuditError, match="too slow"):
         Case().solve()
+
+
+@pytest.mark.parametrize("kind", ["concurrency", "output_tokens_per_second"])
+def test_a_mean_context_in_flight_changes_nothing_where_it_does_not_count(kind: str) -> None:
+    asked = [
+        solve(
+            question({"workload": {"request_rate": None, kind: 400, **more}}),
+            catalog=catalog(offer("H100-SXM-80GB", 4.0)),
+            today=TODAY,
+            reasons=False,
+        )
+        for more in ({}, {"in_flight_tokens": 154_434})
+    ]
+
+    assert asked[0].cost is not None
+    assert asked[0].performance == asked[1].performance
 
 
 def test_a_provider_that_no_offer_has_is_refused_by_name() -> None:

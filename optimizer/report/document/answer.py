@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from optimizer.plan import Alternative, Cost, Layout, Plan
+from optimizer.plan import Cost, Layout, Plan
 from optimizer.report.document.html import Markup, Piece, bullets, drawing, facts, section, table, tag
 from optimizer.report.document.launch import launch_section
 from optimizer.report.document.parts import (
     conflict_section,
     memory_assumption,
     price_section,
+    proof_line,
     proof_section,
     speed_assumptions,
     tiles,
     warnings,
 )
-from optimizer.report.document.question import (
-    limit_rows,
-    reproduce_section,
-    target_words,
-    traffic_words,
+from optimizer.report.document.question import limit_rows, reproduce_section, target_words, traffic_words
+from optimizer.report.document.reasons import (
+    alternatives_section,
+    cheaper_section,
+    ladder_section,
+    least_changes_section,
+    nearest_misses_section,
+    ruled_out_section,
 )
-from optimizer.report.drawings import Bar, draw_costs, draw_latency, draw_layout, draw_memory
+from optimizer.report.drawings import draw_latency, draw_layout, draw_memory
 from optimizer.report.drawings.latency import Latency, latencies
-from optimizer.report.drawings.layout import fabric_words, network_words
+from optimizer.report.drawings.layout_words import fabric_words, network_words
 from optimizer.report.drawings.places import shape_of
-from optimizer.report.text import amount_of, count, dollars, milliseconds, share, sources_words
-from optimizer.rules import get_rule
+from optimizer.report.text import amount_of, count, dollars, milliseconds, share, sources_words, step_words
 from optimizer.wording import node_words, place_words, split_words, unmeasured_words
 
-WIDE, NARROW = 720.0, 340.0
-MOST_BARS, MOST_ALTERNATIVES = 10, 12
-CAUSES = {"kv_cache": "KV cache", "all_reduce": "all-reduce"}
+INFEASIBLE = "Infeasible, proved: the rules above cannot hold together for any layout in the catalog."
 
 
 def answer_title(plan: Plan) -> str:
@@ -52,8 +53,8 @@ def answer_sections(plan: Plan) -> Iterator[Piece]:
                        f"{target_words(plan.scenario['targets'])}.")  # fmt: skip
         yield from warnings(plan.warnings)
         yield conflict_section(plan.conflict)
-        yield _least_changes(plan)
-        yield _nearest_misses(plan)
+        yield least_changes_section(plan)
+        yield nearest_misses_section(plan)
         yield _asked(plan)
     else:
         yield _lead(plan, plan.layout, plan.cost)
@@ -62,17 +63,17 @@ def answer_sections(plan: Plan) -> Iterator[Piece]:
         yield _layout(plan.layout)
         yield _memory(plan)
         yield _latency(plan)
-        yield _alternatives(plan, plan.layout, plan.cost)
-        yield _cheaper(plan)
-        yield _ladder(plan)
-    yield _ruled_out(plan)
+        yield alternatives_section(plan, plan.layout, plan.cost)
+        yield cheaper_section(plan)
+        yield ladder_section(plan)
+    yield ruled_out_section(plan)
     yield _assumptions(plan)
     layout = plan.layout
     used = (
         [] if layout is None else [(place_words(layout.model_dump()), str(layout.price_seen_on), layout.price_source)]
     )
     yield price_section(plan.prices, used)
-    yield _proof(plan)
+    yield proof_section(plan, "layout", INFEASIBLE)
     yield launch_section(plan)
     yield reproduce_section(plan)
 
@@ -80,13 +81,13 @@ def answer_sections(plan: Plan) -> Iterator[Piece]:
 def _lead(plan: Plan, layout: Layout, cost: Cost) -> Piece:
     held = [target for target in plan.targets if target.holds]
     asked = f" and meets {'its target' if len(held) == 1 else f'all {len(held)} targets'}" if held else ""
-    split = split_words(layout.weights, layout.kv_cache, layout.tp, layout.pp, layout.ep, layout.attention_dp)
+    split = split_words(layout)
     sentence = (
         f"{amount_of(layout.replicas, 'replica')} in {split} ({place_words(layout.model_dump())}) "
         f"{'carries' if layout.replicas == 1 else 'carry'} {traffic_words(plan.scenario['workload'])}{asked}. "
     )
     return (
-        tag("p", sentence, tag("span", _proof_words(plan, cost), class_="good" if plan.status == "optimal" else "")),
+        tag("p", sentence, proof_line(plan, "layout")),
         tiles(
             [
                 (f"{dollars(cost.usd_per_hour)}", "an hour"),
@@ -95,15 +96,6 @@ def _lead(plan: Plan, layout: Layout, cost: Cost) -> Piece:
                 (dollars(cost.usd_per_million_output_tokens_at_saturation), "per million output tokens when full"),
             ]
         ),
-    )
-
-
-def _proof_words(plan: Plan, cost: Cost) -> str:
-    if plan.status == "optimal":
-        return "Proved: nothing in the catalog that keeps every rule costs less."
-    return (
-        f"Not proved within the time limit: the cheapest may cost down to {dollars(cost.bound_usd_per_hour)} an hour "
-        f"(gap {cost.gap:.1%})."
     )
 
 
@@ -132,8 +124,7 @@ def _layout(layout: Layout) -> Markup:
     rows += [("inside a node", fabric_words(shape))] if layout.gpus_per_node > 1 else []
     rows += [("network", network_words(shape))] if layout.nodes > 1 else []
     rows += [("idle", f"{amount_of(idle, 'GPU')} rented and not used")] if idle else []
-    wide, narrow = (draw_layout(layout, width=width) for width in (WIDE, NARROW))
-    return section("The layout", drawing(wide, narrow), facts(rows))
+    return section("The layout", drawing(lambda width: draw_layout(layout, width=width)), facts(rows))
 
 
 def _split_words(layout: Layout) -> str:
@@ -150,32 +141,24 @@ def _memory(plan: Plan) -> Piece:
     memory, layout = plan.memory, plan.layout
     if memory is None or layout is None:
         return ()
-    wide, narrow = (draw_memory(memory, width=width) for width in (WIDE, NARROW))
     full = f"{amount_of(layout.concurrency_per_replica, 'request')} of {memory.context_tokens:,} tokens"
-    return section(
-        "Memory of the fullest GPU",
-        drawing(
-            wide, narrow, f"With {full} at once; a replica's KV cache can hold {memory.kv_tokens:,} tokens in all."
-        ),
-    )
+    caption = f"With {full} at once; a replica's KV cache can hold {memory.kv_tokens:,} tokens in all."
+    return section("Memory of the fullest GPU", drawing(lambda width: draw_memory(memory, width=width), caption))
 
 
 def _latency(plan: Plan) -> Piece:
     performance = plan.performance
     if performance is None:
         return ()
-    wide, narrow = (draw_latency(performance, plan.targets, width=width) for width in (WIDE, NARROW))
     levels = list(next(iter(performance.percentiles.values()), {}))
     heads = ("", "predicted", "80% of runs", "target", *levels)
     rows = [_latency_row(plan, row, levels) for row in latencies(performance, plan.targets)]
-    step = ", ".join(
-        f"{CAUSES.get(name, name)} {value:.2f}" for name, value in performance.step_ms.items() if value >= 0.005
-    )
     rates = count(performance.output_tokens_per_second), count(performance.requests_per_second)
     carried, used = f"{rates[0]} output tokens/s and {rates[1]} requests/s", share(performance.utilization)
+    step = step_words(performance.step_ms)
     return section(
         "Predicted latency against targets",
-        drawing(wide, narrow),
+        drawing(lambda width: draw_latency(performance, plan.targets, width=width)),
         table(heads, rows, right=range(1, len(heads))),
         tag("p", f"{carried}; {used} of capacity is used. One decode step, ms: {step}.", class_="note"),
     )
@@ -194,93 +177,6 @@ def _latency_row(plan: Plan, row: Latency, levels: list[str]) -> list[Piece]:
     ]
 
 
-def _alternatives(plan: Plan, layout: Layout, cost: Cost) -> Piece:
-    priced = [one for one in plan.alternatives if one.usd_per_hour is not None]
-    none = [one for one in plan.alternatives if one.usd_per_hour is None]
-    if not plan.alternatives:
-        return ()
-    dearer = [f"{one.gpu} {dollars(one.usd_per_hour)}" for one in priced[MOST_ALTERNATIVES:]]
-    bars = [Bar(node_words(layout.nodes, layout.gpus_per_node, layout.gpu), cost.usd_per_hour, chosen=True)]
-    bars += [Bar(one.summary.partition(":")[0], one.usd_per_hour or 0.0) for one in priced[: MOST_BARS - 1]]
-    wide, narrow = (draw_costs(bars, title="Cost of the cheapest layout on each GPU type", width=width)
-                    for width in (WIDE, NARROW))  # fmt: skip
-    return section(
-        "Alternatives, and why they lost",
-        drawing(wide, narrow, "The cheapest layout on each GPU type, USD an hour.") if priced else (),
-        table(
-            ("an hour", "more", "$/M tokens when full", "layout, and why it is not the answer"),
-            [_alternative_row(one) for one in priced[:MOST_ALTERNATIVES]],
-            right=(0, 1, 2),
-        )
-        if priced
-        else (),
-        tag("p", f"Dearer still, an hour: {', '.join(dearer)}.", class_="note") if dearer else (),
-        (tag("h3", "No layout on"), bullets(f"{one.gpu}: {one.why}" for one in none)) if none else (),
-    )
-
-
-def _alternative_row(one: Alternative) -> list[Piece]:
-    return [
-        dollars(one.usd_per_hour),
-        f"+{dollars(one.extra_usd_per_hour)}",
-        dollars(one.usd_per_million_output_tokens_at_saturation),
-        (one.summary, tag("small", one.why)),
-    ]
-
-
-def _cheaper(plan: Plan) -> Piece:
-    if not plan.cheaper_if:
-        return ()
-    rows: list[list[Piece]] = [
-        [one.change, tag("code", one.flag), dollars(one.usd_per_hour), dollars(one.saving_usd_per_hour), one.summary]
-        for one in plan.cheaper_if
-    ]
-    heads = ("with", "flag", "an hour", "saves", "layout then")
-    return section("What would be cheaper", table(heads, rows, right=(2, 3)))
-
-
-def _ladder(plan: Plan) -> Piece:
-    if not plan.explanation:
-        return ()
-    return section("How one gets there", [(tag("h3", step.title), bullets(step.lines)) for step in plan.explanation])
-
-
-def _least_changes(plan: Plan) -> Piece:
-    if not plan.least_changes:
-        return ()
-    rows: list[list[Piece]] = [
-        [one.change, tag("code", one.flag), dollars(one.usd_per_hour), one.summary] for one in plan.least_changes
-    ]
-    return section(
-        "The least change that would do", table(("change", "flag", "an hour", "layout then"), rows, right=(2,))
-    )
-
-
-def _nearest_misses(plan: Plan) -> Piece:
-    if not plan.nearest_misses:
-        return ()
-    rows: list[list[Piece]] = [
-        [
-            dollars(one.usd_per_hour),
-            (one.summary, [tag("small", f"{rule}: {said}") for rule, said in one.breaks.items()]),
-        ]
-        for one in plan.nearest_misses
-    ]
-    return section("Nearest misses", table(("an hour", "layout, and what it breaks"), rows, right=(0,)))
-
-
-def _ruled_out(plan: Plan) -> Piece:
-    if not plan.ruled_out:
-        return ()
-    total = sum(plan.ruled_out.values())
-    rows = [(name, f"{amount:,}", get_rule(name).meaning) for name, amount in plan.ruled_out.items()]
-    return section(
-        "What was ruled out",
-        tag("p", f"{total:,} of {plan.solver.candidates:,} layouts, each under the first rule that it breaks."),
-        table(("rule", "layouts", "what it asks"), rows, right=(1,)),
-    )
-
-
 def _assumptions(plan: Plan) -> Markup:
     said = [memory_assumption(plan.scenario["memory"])]
     performance = plan.performance
@@ -295,11 +191,3 @@ def _assumptions(plan: Plan) -> Markup:
     if plan.targets and plan.targets[0].at == "mean":
         said.append("Targets are held on means; slower requests are in the percentiles above.")
     return section("Assumptions", bullets(one for one in said if one))
-
-
-def _proof(plan: Plan) -> Markup:
-    if plan.cost is None:
-        said = "Infeasible, proved: the rules above cannot hold together for any layout in the catalog."
-        return proof_section(plan.solver, said, "none")
-    bound = f"{dollars(plan.cost.bound_usd_per_hour)} an hour (gap {plan.cost.gap:.1%})"
-    return proof_section(plan.solver, _proof_words(plan, plan.cost), bound)

@@ -11,6 +11,7 @@ from optimizer.report.document.parts import (
     conflict_section,
     memory_assumption,
     price_section,
+    proof_line,
     proof_section,
     speed_assumptions,
     tiles,
@@ -28,11 +29,10 @@ from optimizer.report.fleet_words import (
     site_words,
 )
 from optimizer.report.text import amount_of, count, dollars, milliseconds, share, sources_words
-from optimizer.wording import split_words
+from optimizer.wording import LATENCY_NAMES, split_words
 
-WIDE, NARROW = 720.0, 340.0
+INFEASIBLE = "The rules above cannot hold together for any fleet of the catalog."
 NOT_LISTED = ("models", "classes", "histogram", "log", "profile", "model", "description")  # the traffic is told below
-LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
 
 
 def fleet_title(plan: FleetPlan) -> str:
@@ -75,7 +75,7 @@ def fleet_sections(plan: FleetPlan) -> Iterator[Piece]:
         for one in site.purchases
     ]
     yield price_section(plan.prices, used)
-    yield _proof(plan)
+    yield proof_section(plan, "fleet", INFEASIBLE if plan.conflict else plan.summary)
     yield launch_section(plan)
     yield reproduce_section(plan)
 
@@ -93,21 +93,8 @@ def _lead(plan: FleetPlan, cost: FleetCost) -> Piece:
     if cost.upfront_usd > 0:
         figures.append((dollars(cost.upfront_usd, 0), "due at the start"))
     return (
-        tag("p", f"{plan.summary}. ", tag("span", _proof_words(plan, cost), class_=_mood(plan))),
+        tag("p", f"{plan.summary}. ", proof_line(plan, "fleet")),
         tiles(figures),
-    )
-
-
-def _mood(plan: FleetPlan) -> str:
-    return "good" if plan.status == "optimal" else ""
-
-
-def _proof_words(plan: FleetPlan, cost: FleetCost) -> str:
-    if plan.status == "optimal":
-        return "Proved: no fleet in the catalog that keeps every rule costs less."
-    return (
-        f"Not proved within the time limit: the cheapest may cost down to {dollars(cost.bound_usd_per_hour)} an hour "
-        f"(gap {cost.gap:.1%})."
     )
 
 
@@ -159,8 +146,8 @@ def _rented(plan: FleetPlan) -> Markup:
 def _nodes(plan: FleetPlan) -> Markup:
     period = busiest_period(plan)
     when = f" in the busiest hour ({period_words(plan, period)})" if len(plan.hours) > 1 else ""
-    wide, narrow = (draw_fleet_nodes(plan, period, width=width) for width in (WIDE, NARROW))
-    return section(f"How replicas lie on nodes{when}", drawing(wide, narrow))
+    nodes = drawing(lambda width: draw_fleet_nodes(plan, period, width=width))
+    return section(f"How replicas lie on nodes{when}", nodes)
 
 
 def _schedule(plan: FleetPlan) -> Piece:
@@ -184,17 +171,16 @@ def _pools(plan: FleetPlan) -> Markup:
         for pool in plan.pools
     ]
     bars = [(f"{pool.id}: {pool.model}", pool.memory) for pool in plan.pools]
-    wide, narrow = (draw_memory(bars, width=width) for width in (WIDE, NARROW))
     return section(
         "What runs on it",
         table(("pool", "a replica", "replicas", "GPUs each", "used", "at once"), rows, right=(2, 3, 4, 5)),
         tag("h3", "Memory of the fullest GPU of each pool"),
-        drawing(wide, narrow),
+        drawing(lambda width: draw_memory(bars, width=width)),
     )
 
 
 def _split(pool: Pool) -> str:
-    return split_words(pool.weights, pool.kv_cache, pool.tp, pool.pp, pool.ep, pool.attention_dp)
+    return split_words(pool)
 
 
 def _classes(plan: FleetPlan) -> Markup:
@@ -205,7 +191,7 @@ def _classes(plan: FleetPlan) -> Markup:
         for served in pool.serves
         if (pool.model, served.class_name) == (one.model, one.name) and served.share >= LEAST_SHARE
     ]
-    heads = ("class", "served by", "share", "time to first token", "time per output token", "end to end", "")
+    heads = ("class", "served by", "share", *LATENCY_NAMES.values(), "")
     return section(
         "Predicted latency of each class",
         tag("p", "Predicted at the mix of the busiest hour, at the level of the targets; of what is asked in brackets.",
@@ -215,10 +201,10 @@ def _classes(plan: FleetPlan) -> Markup:
 
 
 def _class_row(one: ClassAnswer, pool: Pool, served: Served) -> list[Piece]:
-    asked = [one.targets.get(name) for name in LATENCIES]
+    asked = [one.targets.get(f"{name}_ms") for name in LATENCY_NAMES]
     values = [
-        milliseconds(getattr(served, name)) + (f" ({milliseconds(limit)})" if limit is not None else "")
-        for name, limit in zip(LATENCIES, asked, strict=True)
+        milliseconds(getattr(served, f"{name}_ms")) + (f" ({milliseconds(limit)})" if limit is not None else "")
+        for name, limit in zip(LATENCY_NAMES, asked, strict=True)
     ]
     verdict: Piece = ""
     if any(limit is not None for limit in asked):
@@ -232,14 +218,14 @@ def _compared(plan: FleetPlan, cost: FleetCost) -> Piece:
     bars = [Bar("the answer", cost.usd_per_hour, chosen=True)]
     bars += [Bar(one.rule, one.usd_per_hour) for one in plan.compared if one.usd_per_hour is not None]
     title = "What the same traffic costs otherwise"
-    wide, narrow = (draw_costs(bars, title=title, width=width) for width in (WIDE, NARROW))
     rest = [
         f"{one.rule}: {'no fleet keeps it' if one.proved else 'none was found in time'}"
         for one in plan.compared
         if one.usd_per_hour is None
     ]
     unproved = [f"{one.rule}: at most, not proved" for one in plan.compared if one.usd_per_hour and not one.proved]
-    return section(title, drawing(wide, narrow), bullets([*rest, *unproved]))
+    costs = drawing(lambda width: draw_costs(bars, title=title, width=width))
+    return section(title, costs, bullets([*rest, *unproved]))
 
 
 def _survived(plan: FleetPlan) -> Piece:
@@ -270,11 +256,3 @@ def _assumptions(plan: FleetPlan) -> Markup:
         said += speed_assumptions(bases, plan.calibration)
         said += dict.fromkeys(sources_words(one.decode_from, one.prefill_from) for one in done)
     return section("Assumptions", bullets(one for one in said if one))
-
-
-def _proof(plan: FleetPlan) -> Markup:
-    if plan.cost is None:
-        said = "The rules above cannot hold together for any fleet of the catalog." if plan.conflict else plan.summary
-        return proof_section(plan.solver, said, "none")
-    bound = f"{dollars(plan.cost.bound_usd_per_hour)} an hour (gap {plan.cost.gap:.1%})"
-    return proof_section(plan.solver, _proof_words(plan, plan.cost), bound)

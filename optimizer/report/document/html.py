@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from optimizer.report.drawings.svg import escaped
 
+WIDTHS = {"wide": 720.0, "narrow": 340.0}  # of drawings, by the class that shows them
 VOID = {"meta", "br", "hr"}
 
 
@@ -80,7 +81,12 @@ def section(title: str, *pieces: Piece) -> Markup:
     return tag("section", tag("h2", title), *pieces)
 
 
-def drawing(wide: str, narrow: str, caption: str = "") -> Markup:
-    """Return an SVG in two widths, of which a screen or a sheet of paper shows the one that it has room for."""
-    both = (tag("div", Markup(wide), class_="wide"), tag("div", Markup(narrow), class_="narrow"))
+def drawing(draw: Callable[[float], str], caption: str = "") -> Markup:
+    """Return an SVG in two widths, of which a screen or a sheet of paper shows the one that it has room for.
+
+    Args:
+        draw: draws it in so many units across.
+        caption: what stands below.
+    """
+    both = [tag("div", Markup(draw(width)), class_=name) for name, width in WIDTHS.items()]
     return tag("figure", *both, *([tag("figcaption", caption)] if caption else []))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from optimizer.plan import Calibration, Conflict, PriceBasis, SolverRun
+from optimizer.fleet.plan import FleetPlan
+from optimizer.plan import Calibration, Conflict, Plan, PriceBasis
 from optimizer.report.document.html import Markup, Piece, bullets, facts, paragraphs, section, table, tag
-from optimizer.report.text import amount_of, calibration_words, speed_basis
+from optimizer.report.text import amount_of, calibration_words, dollars, proof_words, speed_basis
 from optimizer.scenario import Memory
 from optimizer.wording import policy_words
 
@@ -87,8 +88,25 @@ def price_section(prices: PriceBasis, used: Iterable[tuple[str, str, str]]) -> M
     )
 
 
-def proof_section(solver: SolverRun, said: str, bound: str) -> Markup:
-    """Say what was proved and how."""
+def proof_line(plan: Plan | FleetPlan, what: str) -> Piece:
+    """Say in a sentence what is proved of a plan that has an answer; `what` is "layout" or "fleet"."""
+    if plan.cost is None:
+        return ()
+    said = proof_words(plan.status, plan.cost.bound_usd_per_hour, plan.cost.gap, what)
+    return tag("span", said, class_="good" if plan.status == "optimal" else "")
+
+
+def proof_section(plan: Plan | FleetPlan, what: str, infeasible: str) -> Markup:
+    """Say what was proved and how.
+
+    Args:
+        plan: the plan.
+        what: "layout" or "fleet".
+        infeasible: what is proved where there is no answer.
+    """
+    solver, cost = plan.solver, plan.cost
+    said = infeasible if cost is None else proof_words(plan.status, cost.bound_usd_per_hour, cost.gap, what)
+    bound = "none" if cost is None else f"{dollars(cost.bound_usd_per_hour)} an hour (gap {cost.gap:.1%})"
     return section(
         "The proof",
         tag("p", said),

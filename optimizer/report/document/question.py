@@ -9,9 +9,8 @@ from optimizer.fleet.plan import FleetPlan
 from optimizer.fleet.question import FleetScenario
 from optimizer.plan import Plan
 from optimizer.report.document.html import Markup, Piece, section, tag
-from optimizer.report.drawings.latency import NAMES
 from optimizer.scenario import Scenario
-from optimizer.wording import milliseconds
+from optimizer.wording import LATENCY_NAMES, milliseconds
 from optimizer.yaml_text import without_defaults, yaml_of
 
 UNITS = {
@@ -33,7 +32,7 @@ def target_words(targets: Mapping[str, Any]) -> str:
     """Say what is asked of latency."""
     asked = [
         f"{label} within {milliseconds(targets[f'{name}_ms'])}"
-        for name, label in NAMES.items()
+        for name, label in LATENCY_NAMES.items()
         if targets.get(f"{name}_ms") is not None
     ]
     if not asked:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from optimizer.report.drawings.colours import category, colour
 from optimizer.report.drawings.svg import Canvas, fitting, text_width
+from optimizer.wording import dollars
 
 BAR, ROW = 16.0, 40.0
 
@@ -33,12 +34,12 @@ def draw_costs(
     """
     canvas = Canvas(width)
     most = max((bar.usd_per_hour for bar in bars), default=0.0) or 1.0
-    room = width - text_width(f"${most:,.2f}/h", 12.5) - 10
+    room = width - text_width(f"{dollars(most)}/h", 12.5) - 10
     for number, bar in enumerate(bars):
         top = number * ROW
         canvas.text(0, top + 13, fitting(width, 12, bar.name), bold=bar.chosen)
         wide = bar.usd_per_hour / most * room
         canvas.rect(0, top + 18, max(wide, 1.0), BAR, fill=category(0) if bar.chosen else colour("line"), radius=2)
-        canvas.text(max(wide, 1.0) + 6, top + 31, f"${bar.usd_per_hour:,.2f}/h", bold=bar.chosen)
-    told = "; ".join(f"{bar.name}: ${bar.usd_per_hour:,.2f} an hour" for bar in bars)
+        canvas.text(max(wide, 1.0) + 6, top + 31, f"{dollars(bar.usd_per_hour)}/h", bold=bar.chosen)
+    told = "; ".join(f"{bar.name}: {dollars(bar.usd_per_hour)} an hour" for bar in bars)
     return canvas.svg(title, f"{told}.", standalone=standalone)

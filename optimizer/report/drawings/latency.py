@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from optimizer.plan import Performance, Prediction, TargetCheck
 from optimizer.report.drawings.colours import category, colour
 from optimizer.report.drawings.svg import Canvas, fitting, text_width
-from optimizer.wording import milliseconds
+from optimizer.wording import LATENCY_NAMES, milliseconds
 
-NAMES = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "end to end"}
 BAR = 14.0
 
 
@@ -28,7 +27,7 @@ class Latency:
     @property
     def label(self) -> str:
         """What it is called, with its level where that is no mean."""
-        said = NAMES.get(self.name, self.name)
+        said = LATENCY_NAMES.get(self.name, self.name)
         return said if self.at == "mean" else f"{said}, {self.at}"
 
     @property
@@ -45,7 +44,7 @@ def latencies(performance: Prediction, targets: Sequence[TargetCheck] = ()) -> l
     asked = {target.name: target for target in targets}
     level = targets[0].at if targets else "mean"
     rows = []
-    for name in NAMES:
+    for name in LATENCY_NAMES:
         target = asked.get(name)
         at = target.at if target is not None else level
         mean, low, high = (float(getattr(performance, f"{name}_ms{end}")) for end in ("", "_low", "_high"))

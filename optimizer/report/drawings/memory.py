@@ -48,6 +48,12 @@ def memory_words(memory: MemoryUse) -> str:
     )
 
 
+def spare_words(memory: MemoryUse) -> str:
+    """Say how much is left, or lacks."""
+    left = memory.headroom_left_gib
+    return f"{left:.1f} GiB left" if memory.fits else f"{-left:.1f} GiB too little"
+
+
 def _legend(canvas: Canvas, one: MemoryUse | None) -> float:
     """Name the colours, with their figures where there is one bar only; return where the bars start."""
     x, y = 0.0, 12.0
@@ -65,11 +71,8 @@ def _legend(canvas: Canvas, one: MemoryUse | None) -> float:
 def _draw_bar(canvas: Canvas, name: str, memory: MemoryUse, top: float, scale: float) -> float:
     if name:
         canvas.text(0, top + 12, fitting(canvas.width * 0.6, 12, name), bold=True)
-    left = memory.headroom_left_gib
-    verdict = f"{left:.1f} GiB left" if memory.fits else f"{-left:.1f} GiB too little"
-    canvas.text(
-        canvas.width - 1, top + 12, verdict, anchor="end", bold=True, fill=colour("good" if memory.fits else "bad")
-    )
+    shade = colour("good" if memory.fits else "bad")
+    canvas.text(canvas.width - 1, top + 12, spare_words(memory), anchor="end", bold=True, fill=shade)
     top += 22
     canvas.rect(0.5, top, memory.gpu_memory_gib * scale, BAR, fill=colour("panel"), stroke=colour("line"))
     x = 0.5

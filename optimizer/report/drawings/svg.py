@@ -37,6 +37,18 @@ def fitting(width: float, size: float, *choices: str) -> str:
     return shortened(choices[-1], width, size)
 
 
+def wrapped(text: str, width: float, size: float) -> list[str]:
+    """Return a text in lines that are as wide as there is room, in letters of a size."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if text_width(longer, size) > width and lines[-1]:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
 def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 

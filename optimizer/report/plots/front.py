@@ -7,8 +7,8 @@ from typing import Any
 from optimizer.report.plots.figure import INK, LINE, MARKERS, Numbers, Picture, colour_of
 from optimizer.report.text import count
 from optimizer.whatif.front_points import COLUMNS, LATENCY, Front, FrontPoint, Objective
+from optimizer.wording import LATENCY_NAMES
 
-NAMES = {"tpot": "time per output token", "ttft": "time to first token", "e2e": "end to end"}
 MOST_LABELS = 9  # layouts named in a panel
 
 
@@ -39,7 +39,7 @@ def front_picture(front: Front) -> Picture | None:
 
 
 def _numbers(front: Front) -> Numbers:
-    headings = ("layout", "USD per hour", *(f"{NAMES[name]}, ms" for name in LATENCY), "most traffic")
+    headings = ("layout", "USD per hour", *(f"{LATENCY_NAMES[name]}, ms" for name in LATENCY), "most traffic")
     rows = [
         [
             point.summary,
@@ -84,7 +84,7 @@ def _draw(axes: Any, front: Front, name: Objective, looks: dict[str, tuple[str, 
         label="knee", zorder=4,
     )  # fmt: skip
     _scale(axes, front, column)
-    axes.set(xlabel="USD per hour", ylabel=f"{NAMES[name]}, ms", title=NAMES[name].capitalize())
+    axes.set(xlabel="USD per hour", ylabel=f"{LATENCY_NAMES[name]}, ms", title=LATENCY_NAMES[name].capitalize())
     axes.grid(visible=True, which="major")
     _label(axes, steps, front, column)
 

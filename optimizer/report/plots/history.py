@@ -14,6 +14,7 @@ from optimizer.errors import QuestionError
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import Plan
 from optimizer.report.plots.figure import BAD, DASHES, INK, LINE, MARKERS, Numbers, Picture, colour_of
+from optimizer.wording import dollars
 
 KEY = ["provider", "instance_type", "region", "term", "source"]
 MOST_NAMED = 8  # of the offers, those that cost least at the end; the others are grey
@@ -109,7 +110,7 @@ def _paint(axes: Any, lines: Sequence[_Line], marks: Sequence[Mark]) -> None:
         seen = datetime.combine(mark.seen_on, time(12), UTC)
         axes.plot([seen], [mark.usd_per_gpu_hour], "*", color=BAD, markeredgecolor=INK, markersize=17, zorder=5,
                   label="the plan's price" if number == 0 else None)  # fmt: skip
-        axes.annotate(f"plan: ${mark.usd_per_gpu_hour:,.2f}", (seen, mark.usd_per_gpu_hour), xytext=(-10, 12),
+        axes.annotate(f"plan: {dollars(mark.usd_per_gpu_hour)}", (seen, mark.usd_per_gpu_hour), xytext=(-10, 12),
                       textcoords="offset points", ha="right", fontweight="bold", zorder=6)  # fmt: skip
     _date_axis(axes)
     prices = [price for line in lines for _, _, price, _ in line.rows] + [mark.usd_per_gpu_hour for mark in marks]

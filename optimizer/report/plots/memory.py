@@ -7,7 +7,7 @@ from typing import Any
 
 from optimizer.fit import Fit, StageMemory
 from optimizer.plan import MemoryUse
-from optimizer.report.drawings.memory import PARTS
+from optimizer.report.drawings.memory import PARTS, spare_words
 from optimizer.report.plots.figure import BAD, COLOURS, GOOD, INK, LINE, Numbers, Picture
 from optimizer.wording import split_words
 
@@ -30,9 +30,7 @@ def paint_memory(axes: Any, bars: Bars) -> None:
         axes.barh(at, memory.gpu_memory_gib, height=0.55, fill=False, edgecolor=LINE, linewidth=1.0)
         axes.plot([memory.available_gib] * 2, [at - 0.36, at + 0.36], color=INK, linewidth=2.2,
                   label="may be used" if at == 0 else None)  # fmt: skip
-        spare = memory.headroom_left_gib
-        said = f"{spare:.1f} GiB left" if memory.fits else f"{-spare:.1f} GiB too little"
-        axes.text(full * 1.015, at, said, va="center", color=GOOD if memory.fits else BAD, fontsize=9)
+        axes.text(full * 1.015, at, spare_words(memory), va="center", color=GOOD if memory.fits else BAD, fontsize=9)
     axes.set(yticks=heights, yticklabels=[name for name, _ in bars], xlabel="GiB per GPU", xlim=(0, full * 1.2))
     axes.invert_yaxis()
     axes.spines["left"].set_visible(False)
@@ -52,7 +50,7 @@ def fit_picture(found: Fit) -> Picture | None:
     if found.memory is None:
         return None
     bars = [(stage_words(stage), stage.memory) for stage in found.stages] or [("each GPU", found.memory)]
-    split = split_words(found.weights, found.kv_cache, found.tp, found.pp, found.ep, found.attention_dp)
+    split = split_words(found)
     verdict = "fits" if found.fits else "does not fit"
     requests = f"{found.concurrency:,} request{'' if found.concurrency == 1 else 's'}"
 

@@ -11,9 +11,7 @@ from optimizer.report.drawings.latency import Latency, latencies
 from optimizer.report.plots.figure import BAD, COLOURS, GOOD, INK, MUTED, Numbers, Picture
 from optimizer.report.plots.memory import memory_numbers, paint_memory
 from optimizer.report.text import dollars
-from optimizer.wording import milliseconds
-
-NAMES = {"ttft_ms": "time to first token", "tpot_ms": "time per output token", "e2e_ms": "end to end"}
+from optimizer.wording import LATENCY_NAMES, milliseconds
 
 
 def plan_picture(plan: Plan) -> Picture | None:
@@ -100,9 +98,9 @@ def _shares(plan: FleetPlan) -> list[tuple[str, str, float, float]]:
                 if (pool.model, served.class_name) != (one.model, one.name) or served.share <= 0:
                     continue
                 rows += [
-                    (f"{one.name} on {pool.id}", label, float(getattr(served, name)), float(one.targets[name]))
-                    for name, label in NAMES.items()
-                    if one.targets.get(name) is not None
+                    (f"{one.name} on {pool.id}", label, float(getattr(served, f"{name}_ms")), float(target))
+                    for name, label in LATENCY_NAMES.items()
+                    if (target := one.targets.get(f"{name}_ms")) is not None
                 ]
     return rows
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from optimizer.report.drawings.latency import NAMES
 from optimizer.report.plots.figure import BAD, COLOURS, GOOD, INK, Numbers, Picture, logarithmic
 from optimizer.simulate import Latencies, Replay
-from optimizer.wording import milliseconds
+from optimizer.wording import LATENCY_NAMES, milliseconds
 
 LINES = (("simulated", COLOURS[0], "o", "-"), ("closed form", COLOURS[1], "s", "--"), ("plan", COLOURS[2], "^", ":"))
 
@@ -21,7 +20,7 @@ def replay_picture(found: Replay) -> Picture:
     ]
 
     def paint(figure: Any) -> None:
-        for axes, name in zip(figure.subplots(1, len(NAMES)), NAMES, strict=True):
+        for axes, name in zip(figure.subplots(1, len(LATENCY_NAMES)), LATENCY_NAMES, strict=True):
             _paint(axes, found, name, sources)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
@@ -37,7 +36,7 @@ def _paint(axes: Any, found: Replay, name: str, sources: list[tuple[str, Latenci
         by_level = getattr(latencies, f"{name}_ms")
         axes.plot(list(by_level), list(by_level.values()), dash, color=colour, marker=marker, label=label)
         values += by_level.values()
-    axes.set_title(NAMES[name][0].upper() + NAMES[name][1:])
+    axes.set_title(LATENCY_NAMES[name][0].upper() + LATENCY_NAMES[name][1:])
     for target in found.targets:
         if target.name == name:
             axes.axhline(target.target_ms, color=INK, linewidth=1.6)
@@ -54,8 +53,8 @@ def _paint(axes: Any, found: Replay, name: str, sources: list[tuple[str, Latenci
 def _numbers(sources: list[tuple[str, Latencies | None]]) -> Numbers:
     levels = list(sources[0][1].ttft_ms) if sources[0][1] is not None else []
     rows = [
-        [f"{NAMES[name]}, {label}", *(milliseconds(getattr(latencies, f"{name}_ms")[level]) for level in levels)]
-        for name in NAMES
+        [f"{said}, {label}", *(milliseconds(getattr(latencies, f"{name}_ms")[level]) for level in levels)]
+        for name, said in LATENCY_NAMES.items()
         for label, latencies in sources
         if latencies is not None
     ]

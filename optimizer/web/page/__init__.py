@@ -7,6 +7,7 @@
     charts.py     the front and the price history as SVG (pure)
     form.py       the form                        fit_bar.py  the live memory bar
     answer.py     sections of an answer           what_if.py  sliders that solve anew
+    fleet.py      the answer about a fleet        keep.py     its link and its file
     launch.py     launch files                    pasting.py  a scenario pasted as YAML
     session.py    one open page: what is asked and what is shown
     problems.py   what is wrong with a question   examples.py questions to begin with

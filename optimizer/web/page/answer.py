@@ -7,9 +7,8 @@ from typing import Any
 
 from nicegui.element import Element
 
-from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import Plan
-from optimizer.report.drawings import draw_fleet_nodes, draw_latency, draw_layout, draw_memory
+from optimizer.report.drawings import draw_latency, draw_layout, draw_memory
 from optimizer.report.text import amount_of, dollars, milliseconds
 from optimizer.web.page import words
 from optimizer.web.page.charts import draw_front, draw_prices
@@ -73,12 +72,6 @@ def show_layout(plan: Plan) -> None:
             "muted",
         )
         both_widths(lambda width: draw_layout(layout, width=width))
-
-
-def show_fleet_nodes(plan: FleetPlan) -> None:
-    """Draw the nodes of a fleet, in its first period."""
-    with card("Nodes"):
-        both_widths(lambda width: draw_fleet_nodes(plan, width=width))
 
 
 def show_memory(plan: Plan) -> None:

@@ -12,8 +12,8 @@ from optimizer.report.drawings.svg import Canvas, text_width
 from optimizer.report.text import dollars, milliseconds
 from optimizer.web.page.history import PriceStood
 from optimizer.whatif.front_points import COLUMNS, Front, Objective
+from optimizer.wording import LATENCY_NAMES
 
-NAMES: dict[str, str] = {"tpot": "time per output token", "ttft": "time to first token", "e2e": "end to end"}
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 20.0, 26.0, 42.0
 DOT = 9.0
 
@@ -35,7 +35,7 @@ def draw_front(front: Front, name: Objective, *, width: float = 720.0, height: f
     values = [max(float(getattr(point, column)), 1e-6) for point in front.points]
     across = _Scale(min(costs), max(costs), LEFT + DOT, width - RIGHT - DOT)
     up = _Scale(min(values), max(values), height - BOTTOM - DOT, TOP + DOT)
-    canvas.text(0, 12, f"{NAMES[name].capitalize()} (up) against cost (along)", size=12, bold=True)
+    canvas.text(0, 12, f"{LATENCY_NAMES[name].capitalize()} (up) against cost (along)", size=12, bold=True)
     for value in up.ticks(4):
         canvas.line(LEFT, up.at(value), width - RIGHT, up.at(value), stroke=colour("line"), width=0.5, dash="2 3")
         canvas.text(LEFT - 6, up.at(value) + 4, milliseconds(value), size=11, anchor="end", fill=colour("muted"))
@@ -55,7 +55,7 @@ def draw_front(front: Front, name: Objective, *, width: float = 720.0, height: f
         f"{at}: {dollars(cost)} an hour, {milliseconds(value)}{', the knee' if point.knee else ''}, {point.summary}"
         for at, (cost, value, point) in enumerate(zip(costs, values, front.points, strict=True), start=1)
     )
-    return canvas.svg(f"Cost against {NAMES[name]}", f"{told}.")
+    return canvas.svg(f"Cost against {LATENCY_NAMES[name]}", f"{told}.")
 
 
 class _Scale:
@@ -83,6 +83,26 @@ class _Scale:
         return [self._low, self._high]
 
 
+class _PriceField:
+    """Where days (along) and prices from zero (up) lie on a canvas."""
+
+    def __init__(self, history: Sequence[PriceStood], layout: Layout, width: float, height: float):
+        self._width, self._height = width, height
+        self.first = min(*(one.first_seen for one in history), layout.price_seen_on)
+        self.last = max(*(one.last_seen for one in history), layout.price_seen_on)
+        if self.first == self.last:
+            self.first, self.last = self.first - timedelta(days=1), self.last + timedelta(days=1)
+        self.most = max(*(one.usd_per_node_hour for one in history), layout.price_usd_per_node_hour)
+
+    def x(self, day: date) -> float:
+        """Return the place of a day."""
+        return LEFT + DOT + (day - self.first) / (self.last - self.first) * (self._width - RIGHT - LEFT - 2 * DOT)
+
+    def y(self, usd_per_node_hour: float) -> float:
+        """Return the place of a price."""
+        return self._height - BOTTOM - usd_per_node_hour / (self.most * 1.15) * (self._height - BOTTOM - TOP)
+
+
 def draw_prices(history: Sequence[PriceStood], layout: Layout, *, width: float = 720.0, height: float = 180.0) -> str:
     """Draw how the price of the offer that a layout rents has moved, with the one that was used marked.
 
@@ -92,48 +112,43 @@ def draw_prices(history: Sequence[PriceStood], layout: Layout, *, width: float =
         width: units that it is drawn in; letters are 11 of them high.
         height: the same, up.
     """
-    canvas = Canvas(width)
-    used = layout.price_usd_per_node_hour
-    first = min(*(one.first_seen for one in history), layout.price_seen_on)
-    last = max(*(one.last_seen for one in history), layout.price_seen_on)
-    if first == last:
-        first, last = first - timedelta(days=1), last + timedelta(days=1)
-    most = max(*(one.usd_per_node_hour for one in history), used) * 1.15
-
-    def x(day: date) -> float:
-        return LEFT + DOT + (day - first) / (last - first) * (width - RIGHT - LEFT - 2 * DOT)
-
-    def y(price: float) -> float:
-        return height - BOTTOM - price / most * (height - BOTTOM - TOP)
-
+    canvas, field = Canvas(width), _PriceField(history, layout, width, height)
     canvas.text(0, 12, "USD per node-hour", size=12, bold=True)
-    for price in (0.0, most / 1.15 / 2, most / 1.15):
-        canvas.line(LEFT, y(price), width - RIGHT, y(price), stroke=colour("line"), width=0.5, dash="2 3")
-        canvas.text(LEFT - 6, y(price) + 4, dollars(price), size=11, anchor="end", fill=colour("muted"))
-    for day, anchor in ((first, "start"), (last, "end")):
-        canvas.text(x(day), height - BOTTOM + 18, day.isoformat(), size=11, anchor=anchor, fill=colour("muted"))
-    sources = list(dict.fromkeys(one.source for one in history))
-    before: dict[str, PriceStood] = {}
-    for one in history:
-        line = category(sources.index(one.source))
-        if (earlier := before.get(one.source)) is not None:
-            canvas.line(x(earlier.last_seen), y(earlier.usd_per_node_hour), x(one.first_seen),
-                        y(one.usd_per_node_hour), stroke=line, width=1, dash="4 3")  # fmt: skip
-        canvas.line(x(one.first_seen), y(one.usd_per_node_hour), x(one.last_seen), y(one.usd_per_node_hour),
-                    stroke=line, width=3)  # fmt: skip
-        canvas.dot(x(one.first_seen), y(one.usd_per_node_hour), 2.5, fill=line, stroke=line)
-        canvas.dot(x(one.last_seen), y(one.usd_per_node_hour), 2.5, fill=line, stroke=line)
-        before[one.source] = one
-    said = f"used: {dollars(used)}, seen {layout.price_seen_on}"
-    place = x(layout.price_seen_on)
-    canvas.dot(place, y(used), 6, fill=colour("ground"), stroke=colour("ink"))
-    anchor = "end" if place > width / 2 else "start"
-    room = text_width(said, 12)
-    canvas.text(
-        max(min(place, width - 4), room if anchor == "end" else 0), y(used) - 11, said, anchor=anchor, bold=True
-    )
+    for price in (0.0, field.most / 2, field.most):
+        y = field.y(price)
+        canvas.line(LEFT, y, width - RIGHT, y, stroke=colour("line"), width=0.5, dash="2 3")
+        canvas.text(LEFT - 6, y + 4, dollars(price), size=11, anchor="end", fill=colour("muted"))
+    for day, anchor in ((field.first, "start"), (field.last, "end")):
+        canvas.text(field.x(day), height - BOTTOM + 18, day.isoformat(), size=11, anchor=anchor, fill=colour("muted"))
+    _draw_stretches(canvas, field, history)
+    used = f"used: {dollars(layout.price_usd_per_node_hour)}, seen {layout.price_seen_on}"
+    _mark_used(canvas, field, layout, used)
     told = "; ".join(
         f"{dollars(one.usd_per_node_hour)} from {one.first_seen} to {one.last_seen} ({one.source})" for one in history
     )
     offer = f"{layout.provider} {layout.instance_type}, {layout.region}, {layout.term}"
-    return canvas.svg(f"Price of {offer}", f"{told}; {said}.")
+    return canvas.svg(f"Price of {offer}", f"{told}; {used}.")
+
+
+def _draw_stretches(canvas: Canvas, field: _PriceField, history: Sequence[PriceStood]) -> None:
+    """Draw each price from the first day to the last that it was seen, joined to the one before of its source."""
+    sources = list(dict.fromkeys(one.source for one in history))
+    before: dict[str, PriceStood] = {}
+    for one in history:
+        line = category(sources.index(one.source))
+        start, end, y = field.x(one.first_seen), field.x(one.last_seen), field.y(one.usd_per_node_hour)
+        if (earlier := before.get(one.source)) is not None:
+            canvas.line(field.x(earlier.last_seen), field.y(earlier.usd_per_node_hour), start, y,
+                        stroke=line, width=1, dash="4 3")  # fmt: skip
+        canvas.line(start, y, end, y, stroke=line, width=3)
+        canvas.dot(start, y, 2.5, fill=line, stroke=line)
+        canvas.dot(end, y, 2.5, fill=line, stroke=line)
+        before[one.source] = one
+
+
+def _mark_used(canvas: Canvas, field: _PriceField, layout: Layout, said: str) -> None:
+    x, y = field.x(layout.price_seen_on), field.y(layout.price_usd_per_node_hour)
+    canvas.dot(x, y, 6, fill=colour("ground"), stroke=colour("ink"))
+    anchor = "end" if x > canvas.width / 2 else "start"
+    least = text_width(said, 12) if anchor == "end" else 0
+    canvas.text(max(min(x, canvas.width - 4), least), y - 11, said, anchor=anchor, bold=True)

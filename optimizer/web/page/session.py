@@ -3,48 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from nicegui import background_tasks, ui
 from nicegui.element import Element
-from rich.console import Console
 
 from optimizer.errors import QuestionError
 from optimizer.export.answer import Export
 from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import AnswerPart, Plan
 from optimizer.questions.kinds import build_question
+from optimizer.questions.list_requests import HistoryQuestion
 from optimizer.questions.listed import Listed
 from optimizer.questions.requests import (
     ExportQuestion,
-    HistoryQuestion,
     ParetoQuestion,
     Question,
-    ShockQuestion,
     SolveQuestion,
 )
 from optimizer.web.page import answer, link, words
 from optimizer.web.page.advice import follow
-from optimizer.web.page.elements import Words, announce, box, button, card, with_attributes
-from optimizer.web.page.examples import EXAMPLES
+from optimizer.web.page.elements import Words, announce, box, card, with_attributes
+from optimizer.web.page.examples import show_start
 from optimizer.web.page.fields import DEFAULT
 from optimizer.web.page.fields import Question as Fields
 from optimizer.web.page.fit_bar import FitBar
+from optimizer.web.page.fleet import show_fleet
 from optimizer.web.page.form import Form
 from optimizer.web.page.history import history_of, patterns_of
+from optimizer.web.page.keep import keep_buttons
 from optimizer.web.page.launch import LaunchFiles
 from optimizer.web.page.pasting import Pasting
-from optimizer.web.page.problems import problems_of
+from optimizer.web.page.problems import REFUSED, problem_line, problems_of, show_refusal
 from optimizer.web.page.what_if import Asked, WhatIf
 from optimizer.whatif.front_points import Front
 from optimizer.whatif.shock_answer import Shock
 
 SETTLED_S = 0.25  # a slider rests so long before it is asked
 FIRST_S = 0.02
-FLEET_COLUMNS = 110
 
 
 class Answers(Protocol):
@@ -108,22 +106,9 @@ class Session:
                 self._answer = box("div", "answer")
         ui.skip_link("Skip to the answer", target=main)
         with self._answer:
-            self._show_start()
+            show_start(self.ask)
         if asked is not None:
             self._restore(asked)
-
-    def _show_start(self) -> None:
-        with box("section", "card empty"):
-            Words("Describe the service on the left and press Solve.", "h2")
-            Words(
-                "The answer is the cheapest layout of GPUs in the catalog that carries the traffic within its targets: "
-                "proved, with its price, memory, latency and launch files. Or start from one of these:",
-                "p",
-                "muted",
-            )
-            with box("div", "actions"):
-                for name, question in EXAMPLES.items():
-                    button(name, lambda question=question: self.ask(question))
 
     def _changed(self) -> None:
         self._fit.update()
@@ -189,31 +174,15 @@ class Session:
     def _show_refusal(self, problems: Sequence[str]) -> None:
         self._form.show_problems(problems)
         self._answer.clear()
-        with self._answer, box("section", "card headline", role="alert"):
-            Words("Not answered", "span", "badge infeasible")
-            Words("The question cannot be answered as it stands.", "p", "summary")
-            with box("ul"):
-                for problem in problems[:20]:
-                    Words(problem[:600], "li")
-        self._say("The question cannot be answered as it stands.")
+        with self._answer:
+            show_refusal(problems)
+        self._say(REFUSED)
 
     def _show_fleet(self, plan: FleetPlan) -> None:
-        from optimizer.report.fleet import print_fleet  # noqa: PLC0415
-
-        out = io.StringIO()
-        console = Console(file=out, width=FLEET_COLUMNS, highlight=False, markup=False, emoji=False, color_system=None)
-        print_fleet(plan, console=console)
-        text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
         self._answer.clear()
-        with self._answer, card("Fleet", "headline"):
-            answer.badge(plan.status)
-            Words(plan.summary, "p", "summary")
-            with_attributes(Words(text, "pre", "code report"), tabindex="0", role="region", aria_label="Fleet report")
-            with box("div", "actions"):
-                self._download_button(plan, "fleet-plan.json")
-        if plan.cost is not None:
-            with self._answer:
-                answer.show_fleet_nodes(plan)
+        with self._answer:
+            show_fleet(plan)
+            if plan.cost is not None:
                 LaunchFiles(partial(self._export, plan), self._create)
         self._say(f"Fleet: {plan.status}. {plan.summary}")
 
@@ -227,11 +196,11 @@ class Session:
             if plan.status == "infeasible":
                 can_follow = lambda flag: follow(fields, flag) is not None  # noqa: E731
                 self._into_view(answer.show_infeasible(plan, self._follow, can_follow))
-                self._actions(fields, plan, text)
+                keep_buttons(plan, text)
                 answer.show_ruled_out(plan)
             else:
                 self._into_view(answer.show_headline(plan))
-                self._actions(fields, plan, text)
+                keep_buttons(plan, text)
         self._say(f"{answer.BADGES[plan.status]}. {plan.summary}")
         if plan.status != "infeasible":
             await asyncio.sleep(FIRST_S)  # what was asked for is on its way to the browser before the rest is built
@@ -278,27 +247,13 @@ class Session:
         except Exception as error:
             place.clear()
             with place:
-                Words("; ".join(problems_of(error))[:600], "p", "bad")
+                Words(problem_line(error), "p", "bad")
             return None
 
     async def _export(self, plan: Plan | FleetPlan, target: str, place: Element) -> Export | None:
         asked = {"plan": plan.model_dump(mode="json"), "to": target}
         found = await self._besides(place, ExportQuestion, asked)
         return found if isinstance(found, Export) else None
-
-    def _actions(self, fields: Fields, plan: Plan, text: str | None) -> None:
-        with box("div", "actions"):
-            if text is not None:
-                button("Copy link to this question", lambda: self._copy_link(text))
-            self._download_button(plan, "plan.json")
-
-    def _download_button(self, plan: Plan | FleetPlan, name: str) -> None:
-        button("Download the plan (JSON)", lambda: ui.download.content(plan.model_dump_json(indent=2) + "\n", name))
-
-    async def _copy_link(self, text: str) -> None:
-        origin = await ui.run_javascript("window.location.origin", timeout=5.0)
-        ui.clipboard.write(f"{origin}/?q={text}")
-        announce("The link is copied.", "positive")
 
     def _follow(self, flag: str) -> None:
         changed = follow(self._form.question, flag)
@@ -318,17 +273,12 @@ class Session:
             return
         await asyncio.sleep(SETTLED_S)
         shown.show_busy()
-        scenario = {"scenario": asked.question}
         try:
-            if asked.offers:
-                change = f"{asked.offers}=x{asked.factor:g}"
-                found: Any = await self._answers.run(build_question(ShockQuestion, scenario | {"price": [change]}))
-            else:
-                found = await self._answers.run(build_question(SolveQuestion, scenario | {"reasons": False}))
+            found = await self._answers.run(asked.build())
         except Exception as error:
-            shown.show_problem("; ".join(problems_of(error))[:600])
+            shown.show_problem(problem_line(error))
             return
         if isinstance(found, Shock):
             shown.show(found.after, words.shock_lines(found))
-        else:
+        elif isinstance(found, Plan):
             shown.show(found)

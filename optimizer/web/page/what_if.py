@@ -10,6 +10,8 @@ from nicegui import ui
 from nicegui.element import Element
 
 from optimizer.plan import Plan
+from optimizer.questions.kinds import build_question
+from optimizer.questions.requests import ShockQuestion, SolveQuestion
 from optimizer.report.drawings import Bar, draw_costs
 from optimizer.report.text import dollars, milliseconds
 from optimizer.web.page import words
@@ -28,6 +30,17 @@ class Asked:
     question: Question
     offers: str = ""
     factor: float = 1.0
+
+    def build(self) -> SolveQuestion | ShockQuestion:
+        """Return it as the workers are asked.
+
+        Raises:
+            Refusal: the fields of the question are wrong.
+        """
+        scenario = {"scenario": self.question}
+        if not self.offers:
+            return build_question(SolveQuestion, scenario | {"reasons": False})
+        return build_question(ShockQuestion, scenario | {"price": [f"{self.offers}=x{self.factor:g}"]})
 
 
 @dataclass(frozen=True, slots=True)

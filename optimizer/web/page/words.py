@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from optimizer.plan import Alternative, Plan
-from optimizer.report.text import amount_of, calibration_words, dollars, milliseconds, share, sources_words, speed_basis
+from optimizer.report.text import (
+    age_words,
+    amount_of,
+    calibration_words,
+    dollars,
+    milliseconds,
+    offers_words,
+    proof_words,
+    share,
+    sources_words,
+    speed_basis,
+)
 from optimizer.rules import get_rule
 from optimizer.whatif.shock_answer import Shock
 
@@ -42,26 +53,13 @@ def proof(plan: Plan) -> str:
     if plan.cost is None:
         return ""
     looked = f"{plan.solver.candidates:,} candidates looked at"
-    if plan.status == "optimal":
-        return f"Proved: no layout in this catalog that keeps every rule costs less ({looked})."
-    return (
-        f"Not proved within the time limit: the cheapest may cost down to {dollars(plan.cost.bound_usd_per_hour)}/hour "
-        f"(gap {plan.cost.gap:.1%}; {looked})."
-    )
+    return proof_words(plan.status, plan.cost.bound_usd_per_hour, plan.cost.gap, besides=looked)
 
 
 def price_lines(plan: Plan) -> list[str]:
     """Say which prices the answer stands on, and how old they are."""
     prices = plan.prices
-    seen = (
-        f"seen {prices.seen_on}, {amount_of(prices.age_days, 'day')} ago"
-        if prices.seen_on
-        else f"at best {amount_of(prices.age_days, 'day')} old"
-    )
-    lines = [
-        f"Price {seen}. As of {prices.as_of}: {prices.offers_considered:,} offers, "
-        f"{sum(prices.offers_set_aside.values()):,} rows set aside."
-    ]
+    lines = [f"Price {age_words(prices)}. {offers_words(prices)}"]
     if plan.layout is not None:
         lines.append(f"Source: {prices.sources.get(plan.layout.price_source, plan.layout.price_source)}")
     return lines

@@ -89,20 +89,40 @@ def launch(spec: ReplicaSpec, **changes: Any) -> EngineLaunch:
     return replace(base, **changes)
 
 
-def deployment(name: str = "chat", spec: ReplicaSpec | None = None, **changes: Any) -> Deployment:
-    """One replica on a node of its own."""
+def placed_evenly(one: Deployment, replicas_per_node: int) -> tuple[Placement, ...]:
+    """Nodes filled one after another: full nodes, and one that holds the rest."""
+    full, rest = divmod(one.replicas, replicas_per_node)
+    found = [_placement(one, one.name, full, replicas_per_node)] if full else []
+    return (*found, _placement(one, f"{one.name}-rest" if full else one.name, 1, rest)) if rest else tuple(found)
+
+
+def _placement(one: Deployment, group: str, units: int, seats: int) -> Placement:
+    width = one.replica.gpus_on_each_node
+    return Placement(
+        group=group,
+        units=units,
+        gpu_indices=tuple(tuple(range(seat * width, (seat + 1) * width)) for seat in range(seats)),
+        ports=tuple(one.launch.port + seat for seat in range(seats)),
+    )
+
+
+def deployment(
+    name: str = "chat", spec: ReplicaSpec | None = None, *, replicas_per_node: int = 1, **changes: Any
+) -> Deployment:
+    """One replica on a node of its own; nodes are filled one after another where no placements are given."""
     spec = spec or replica()
     base = Deployment(
         name=name,
         replica=spec,
         launch=launch(spec),
         replicas=1,
-        replicas_per_node=1,
         nodes=nodes(),
         fallbacks=(),
         context=("shardwise 0.1.0: p5.48xlarge (aws, on-demand): 1 replica in bf16 TP8", "$55.04/hour"),
+        placements=(),
     )
-    return replace(base, **changes)
+    found = replace(base, **changes)
+    return found if found.placements else replace(found, placements=placed_evenly(found, replicas_per_node))
 
 
 def mixed_fleet() -> tuple[Deployment, ...]:
@@ -114,7 +134,6 @@ def mixed_fleet() -> tuple[Deployment, ...]:
             "chat",
             replica(tp=4),
             replicas=4,
-            replicas_per_node=2,
             nodes=shared,
             placements=(
                 Placement("site-1-a", 2, ((0, 1, 2, 3),), (8000,)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from optimizer.errors import QuestionError
 from optimizer.export.deployment import EngineLaunch, ReplicaSpec
 from optimizer.export.engines.launch import launch
 from optimizer.export.engines.shell import quoted
+from tests.optimizer.export.deployments import replica
 from tests.optimizer.export.flags import parsed, server_of
 
 H100, MI300, GAUDI = "H100-SXM-80GB", "MI300X-192GB", "Gaudi2-96GB"
@@ -23,24 +23,9 @@ H100, MI300, GAUDI = "H100-SXM-80GB", "MI300X-192GB", "Gaudi2-96GB"
 
 def spec(**changed: Any) -> ReplicaSpec:
     """Llama 3.1 405B in BF16 over two nodes of eight GPUs; fields change it."""
-    base = ReplicaSpec(
-        model="meta-llama/Llama-3.1-405B-Instruct",
-        served_name="meta-llama/Llama-3.1-405B-Instruct",
-        weights="bf16",
-        kv_cache="bf16",
-        checkpoint_weights="bf16",
-        tp=8,
-        pp=2,
-        ep=1,
-        attention_dp=1,
-        nodes=2,
-        max_model_len_tokens=2500,
-        max_sequences=104,
-        max_batched_tokens=8192,
-        gpu_memory_fraction=0.8,
-        engine="vllm",
-    )
-    return replace(base, **changed)
+    name = "meta-llama/Llama-3.1-405B-Instruct"
+    across = {"pp": 2, "nodes": 2, "max_model_len_tokens": 2500, "max_sequences": 104, "gpu_memory_fraction": 0.8}
+    return replica(**{"model": name, "served_name": name, **across, **changed})
 
 
 def one_node(**changed: Any) -> ReplicaSpec:

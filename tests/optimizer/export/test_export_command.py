@@ -11,25 +11,15 @@ import pytest
 from tests.optimizer.command import LLAMA_70B, SPHERON, TRAFFIC, run
 
 
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A plan of 70B on Spheron's offers."""
-    ran = run("solve", LLAMA_70B, *TRAFFIC, *SPHERON, "--json")
-    assert ran.code == 0
-    file = tmp_path_factory.mktemp("plans") / "plan.json"
-    file.write_text(ran.out)
-    return str(file)
-
-
-def test_a_script_is_printed(plan: str) -> None:
-    ran = run("export", plan, "--to", "vllm")
+def test_a_script_is_printed(plan: Path) -> None:
+    ran = run("export", str(plan), "--to", "vllm")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("#!/usr/bin/env bash\n# shardwise ")
     assert f"exec vllm serve {LLAMA_70B} \\\n    --host 0.0.0.0 \\\n    --port 8000 \\\n" in ran.out
 
 
-def test_json_has_arguments_and_environment(plan: str) -> None:
-    ran = run("export", plan, "--to", "sglang", "--engine-version", "0.5.21", "--port", "9000", "--json")
+def test_json_has_arguments_and_environment(plan: Path) -> None:
+    ran = run("export", str(plan), "--to", "sglang", "--engine-version", "0.5.21", "--port", "9000", "--json")
     assert ran.code == 0
     (one,) = ran.json["deployments"]
     (process,) = one["processes"]
@@ -40,31 +30,31 @@ def test_json_has_arguments_and_environment(plan: str) -> None:
     assert ran.json["files"][0]["text"].startswith("#!/usr/bin/env bash")
 
 
-def test_the_schema_is_of_what_is_printed(plan: str) -> None:
+def test_the_schema_is_of_what_is_printed(plan: Path) -> None:
     from optimizer.export.answer import Export  # noqa: PLC0415
 
-    printed = run("export", plan, "--to", "vllm", "--json").json
+    printed = run("export", str(plan), "--to", "vllm", "--json").json
     assert Export.model_validate(printed).model_dump(mode="json") == printed
     assert run("schema", "export").json["title"] == "Export"
 
 
-def test_files_are_written_whole_and_not_over_others(plan: str, tmp_path: Path) -> None:
+def test_files_are_written_whole_and_not_over_others(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "start.sh"
-    ran = run("export", plan, "--to", "vllm", "--out", str(out))
+    ran = run("export", str(plan), "--to", "vllm", "--out", str(out))
     assert (ran.code, ran.out) == (0, f"{out}\n")
     assert os.access(out, os.X_OK)
     written = out.read_text()
-    again = run("export", plan, "--to", "sglang", "--out", str(out))
+    again = run("export", str(plan), "--to", "sglang", "--out", str(out))
     assert again.code == 2
     assert "is there already" in again.err
     assert out.read_text() == written
-    assert run("export", plan, "--to", "sglang", "--out", str(out), "--force").code == 0
+    assert run("export", str(plan), "--to", "sglang", "--out", str(out), "--force").code == 0
     assert "sglang" in out.read_text()
     assert [one.name for one in out.parent.iterdir()] == ["start.sh"]
 
 
-def test_several_files_go_to_a_folder(plan: str, tmp_path: Path) -> None:
-    fields = json.loads(Path(plan).read_text())
+def test_several_files_go_to_a_folder(plan: Path, tmp_path: Path) -> None:
+    fields = json.loads(plan.read_text())
     fields["layout"] |= {"pp": 2, "nodes": 2, "nodes_per_replica": 2, "gpus_used": 2 * fields["layout"]["gpus_used"]}
     two = tmp_path / "two.json"
     two.write_text(json.dumps(fields))
@@ -98,8 +88,8 @@ def test_several_files_go_to_a_folder(plan: str, tmp_path: Path) -> None:
         (("--to", "kubernetes", "--engine", "tgi"), "'vllm', 'sglang' or 'trtllm'"),
     ],
 )
-def test_bad_input_is_answered_in_a_line(plan: str, arguments: tuple[str, ...], said: str) -> None:
-    ran = run("export", plan, *arguments)
+def test_bad_input_is_answered_in_a_line(plan: Path, arguments: tuple[str, ...], said: str) -> None:
+    ran = run("export", str(plan), *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in " ".join(ran.err.split())
     assert "Traceback" not in ran.err
@@ -122,8 +112,8 @@ def test_a_checkpoint_that_is_missing_is_said_to_the_person(tmp_path: Path) -> N
     assert run("export", str(file), "--to", "vllm", "--model", "/models/awq").err == ""
 
 
-def test_mpi_is_written_as_a_script_only(plan: str, tmp_path: Path) -> None:
-    fields = json.loads(Path(plan).read_text())
+def test_mpi_is_written_as_a_script_only(plan: Path, tmp_path: Path) -> None:
+    fields = json.loads(plan.read_text())
     fields["layout"] |= {"pp": 2, "nodes": 2, "nodes_per_replica": 2, "gpus_used": 2 * fields["layout"]["gpus_used"]}
     two = tmp_path / "two.json"
     two.write_text(json.dumps(fields))

@@ -28,7 +28,6 @@ def deployment(one: Deployment | None = None, **replica: object) -> Deployment:
         replica=described,
         launch=launch(described, "H100-SXM-80GB", port=8000),
         replicas=1,
-        replicas_per_node=1,
         nodes=nodes(count=described.nodes),
         fallbacks=(),
         context=("a plan\nof two lines",),

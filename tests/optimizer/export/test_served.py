@@ -198,7 +198,7 @@ def test_every_exported_command_is_read_back_to_the_same_layout(data: st.DataObj
     )
     started = launch(made, H100, port=8000)
     place = Placement("x", 1, (tuple(range(made.gpus_on_each_node)),), (8000,))
-    one = Deployment("x", made, started, 1, 1, nodes(), (), (), (place,))
+    one = Deployment("x", made, started, 1, nodes(), (), (), (place,))
     for text in (shlex.join(started.processes[0].command), scripts((one,))[0].text):
         read = read_vllm(text)
         assert said_of(read) == {

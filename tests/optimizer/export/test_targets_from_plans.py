@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
-from tests.optimizer.command import LLAMA_70B, SPHERON, TRAFFIC, run
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    ran = run("solve", LLAMA_70B, *TRAFFIC, *SPHERON, "--json")
-    assert ran.code == 0
-    file = tmp_path_factory.mktemp("plans") / "plan.json"
-    file.write_text(ran.out)
-    return file
+from optimizer.export.targets import TARGETS, TargetName
+from tests.optimizer.command import LLAMA_70B, run
 
 
 @pytest.mark.parametrize("target", ["docker-compose", "kubernetes", "helm-values", "skypilot", "dstack"])
@@ -50,3 +42,7 @@ def test_variables_of_a_plan_are_written_to_a_folder(plan: Path, tmp_path: Path)
     (group,) = values["shardwise_nodes"].values()
     assert (group["gpu"], group["node_count"]) == (layout["gpu"], layout["nodes"])
     assert (tmp_path / "out" / "shardwise_variables.tf").exists()
+
+
+def test_what_may_be_asked_for_is_what_can_be_written() -> None:
+    assert get_args(TargetName) == tuple(TARGETS)

@@ -21,6 +21,7 @@ from mcp_types import CallToolResult, Tool
 from optimizer.mcp_server.said import said
 from optimizer.mcp_server.tools import kinds_by_tool, tools
 from optimizer.questions.kinds import answer, build_question
+from tests.optimizer.command import run_without
 from tests.optimizer.web.service import LONG, MODEL, SMALL, changed
 
 Result = TypeVar("Result")
@@ -196,11 +197,7 @@ def test_nothing_but_the_protocol_is_on_standard_output_also_where_a_solver_writ
 
 @pytest.mark.parametrize("missing", ["mcp.server", "pebble"])
 def test_a_package_that_is_missing_is_named_with_what_installs_it(missing: str) -> None:
-    code = f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['shardwise', 'mcp']; "
-    code += "from optimizer.cli import main; main()"
+    ran = run_without(missing, "mcp")
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-
-    assert done.returncode == 2
-    assert 'pip install "shardwise[mcp]"' in done.stderr
-    assert done.stdout == ""
+    assert (ran.code, ran.out) == (2, "")
+    assert 'pip install "shardwise[mcp]"' in ran.err

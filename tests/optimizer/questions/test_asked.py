@@ -16,6 +16,7 @@ from optimizer.questions import requests as ask
 from optimizer.questions.answers import sweep as answer_sweep
 from optimizer.questions.asked import AskedFleet, AskedScenario
 from optimizer.questions.kinds import KINDS, answer, build_question
+from optimizer.questions.list_requests import ModelsQuestion
 from optimizer.questions.refusal import Refusal
 from optimizer.scenario import Scenario
 
@@ -139,7 +140,7 @@ def test_a_folder_of_the_same_name_beside_the_service_is_not_the_model(
 
 
 def test_every_bundled_model_can_be_named() -> None:
-    listed = answer(ask.ModelsQuestion(limit=1000))
+    listed = answer(ModelsQuestion(limit=1000))
 
     for row in listed.rows:  # type: ignore[attr-defined]
         assert AskedScenario(**{**SMALL, "model": row["name"]}).model == row["name"]

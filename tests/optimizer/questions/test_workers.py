@@ -12,9 +12,10 @@ import pytest
 
 from optimizer.plan import AnswerPart
 from optimizer.questions.kinds import build_question
+from optimizer.questions.no_answer import Busy, Fault, Stopping, TookTooLong
 from optimizer.questions.refusal import Refusal
 from optimizer.questions.requests import FitQuestion, SolveQuestion
-from optimizer.questions.workers import Busy, Fault, Progress, Stopping, TookTooLong, Workers, WorkerSettings
+from optimizer.questions.workers import Progress, Workers, WorkerSettings
 from tests.optimizer.web.service import LONG, MODEL, SMALL, descendants, is_alive, until
 
 COUNTED: list[tuple[str, str]] = []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 
 from optimizer.errors import QuestionError
 from optimizer.web.settings import ServeSettings, read_settings
-from tests.optimizer.command import run
+from tests.optimizer.command import run, run_without
 from tests.optimizer.web.service import LONG, MODEL, SMALL, changed, is_alive, serving, until
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -81,13 +79,10 @@ def test_a_token_is_not_shown_when_settings_are() -> None:
 
 @pytest.mark.parametrize("missing", ["fastapi", "uvicorn", "pebble", "prometheus_client"])
 def test_a_package_that_is_missing_is_named_with_what_installs_it(missing: str) -> None:
-    code = f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['shardwise', 'serve']; "
-    code += "from optimizer.cli import main; main()"
+    ran = run_without(missing, "serve")
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-
-    assert done.returncode == 2
-    assert 'pip install "shardwise[web]"' in done.stderr
+    assert ran.code == 2
+    assert 'pip install "shardwise[web]"' in ran.err
 
 
 def test_with_a_token_all_but_its_health_is_for_those_who_bring_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from optimizer.errors import QuestionError
 from optimizer.fleet.plan import FleetPlan
 from optimizer.fleet.question import build_fleet_scenario
 from optimizer.fleet.solve import solve_fleet
+from optimizer.report.fleet_shock import print_fleet_shock
 from optimizer.whatif import fleet_shock
 from optimizer.whatif.fleet_shock import find_fleet_shock
 from optimizer.whatif.fleet_shock_answer import FleetShock
@@ -211,6 +212,22 @@ def test_a_difference_within_what_the_solver_left_open_is_no_saving(
     assert found.staying.extra_usd_per_hour == pytest.approx(0.3)
     assert found.staying.within_open == (verdict == "keep")
     assert found.staying.most_usd_per_hour == pytest.approx(0.3 + left_open)
+
+
+def test_a_saving_on_a_proved_fleet_counts_though_the_one_before_was_not_proved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans: list[FleetPlan] = []
+
+    def first_stops_early(*arguments: Any, **named: Any) -> FleetPlan:
+        plans.append(solve_fleet(*arguments, **named))
+        return _left_open(plans[0], 0.5) if len(plans) == 1 else plans[-1]
+
+    monkeypatch.setattr(fleet_shock, "solve_fleet", first_stops_early)
+    found = shock(price_change("acme=+65%"))
+    assert (found.verdict, found.proved, found.open_usd_per_hour) == ("move", False, 0.0)
+    print_fleet_shock(found)
+    assert "up to $0.50/hour may have been to save before the shock" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_search_that_ends_above_staying_or_finds_nothing_keeps_the_fleet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,7 +185,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped_on_the_day_it_began(asked
 def test_killed_processes_lose_nothing_that_was_done(asked: Scenario, tmp_path: Path) -> None:
     question, out = scenario_file(tmp_path), tmp_path / "out.csv"
     journal = tmp_path / "out.csv.partial"
-    vary = "workload.request_rate=1:48:1", "targets.tpot_ms=10,20"
+    vary = "workload.request_rate=1:16:1", "targets.tpot_ms=10,20"
     flags = [f"--vary={one}" for one in vary]
     command = [
         sys.executable,
@@ -249,7 +249,7 @@ def test_the_command_prints_a_table_or_json_and_writes_the_file(tmp_path: Path) 
         "sweep",
         question,
         "--vary",
-        "workload.request_rate=1:400:n50",
+        "workload.request_rate=1:400:n12",
         "--out",
         out,
         "--jobs",
