@@ -1,7 +1,8 @@
 """Launch files go through the parsers of SkyPilot and dstack, where they are installed (checked: 0.14.1, 0.22.5).
 
-Both pin what this project does not: install one of them, with pytest and hypothesis, into an environment of its own,
-and run this file there with `--import-mode=importlib -c /dev/null --rootdir=.`.
+dstack comes with the development environment. SkyPilot pins older packages than this project has: install it, this
+project, pytest and hypothesis into an environment of its own, and run this file there with
+`--import-mode=importlib -c /dev/null --rootdir=.`.
 """
 
 from __future__ import annotations
