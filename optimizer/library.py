@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from catalogs.models import ModelSpec, load_model
 from catalogs.offers import OfferTable, load_offers
+from optimizer.errors import QuestionError
 from optimizer.fleet.plan import FleetPlan
 from optimizer.fleet.question import FleetScenario
 from optimizer.plan import Plan
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from optimizer.replica import Replica
     from optimizer.whatif.budget_report import BudgetReport, Maximized
     from optimizer.whatif.explain_answer import Explained
+    from optimizer.whatif.fleet_explain_answer import FleetExplained
     from optimizer.whatif.front_points import Front, Objective
     from optimizer.whatif.sweep import Sweep
 
@@ -178,14 +180,26 @@ def load_plan(path: Path | str) -> Plan | FleetPlan:
     return read_plan_of(str(path))
 
 
-def explain(plan: Plan, why_not: str | None = None, *, offers: OfferTable | None = None) -> Explained:
+@overload
+def explain(plan: Plan, why_not: str | None = None, *, offers: OfferTable | None = None) -> Explained: ...
+@overload
+def explain(plan: FleetPlan, why_not: None = None, *, offers: OfferTable | None = None) -> FleetExplained: ...
+def explain(
+    plan: Plan | FleetPlan, why_not: str | None = None, *, offers: OfferTable | None = None
+) -> Explained | FleetExplained:
     """Say what binds in a plan and where its money goes, or why it is not another layout.
 
     Args:
         plan: the plan.
-        why_not: a layout in your words, as in "4x A100-SXM-80GB tp=4".
+        why_not: a layout in your words, as in "4x A100-SXM-80GB tp=4"; not of a fleet.
         offers: offers at list prices of the plan's day; loaded when not given.
     """
+    if isinstance(plan, FleetPlan):
+        from optimizer.whatif.fleet_explained import WHY_NOT, explain_fleet  # noqa: PLC0415
+
+        if why_not is not None:
+            raise QuestionError(f"why_not {why_not!r}: {WHY_NOT}")
+        return explain_fleet(plan, catalog=offers)
     from optimizer.whatif.explained import explain_answer  # noqa: PLC0415
 
     return explain_answer(plan, why_not, catalog=offers)
@@ -258,7 +272,7 @@ def what_budgets_buy(
 
 
 def sweep(
-    scenario: Scenario,
+    scenario: Scenario | FleetScenario,
     vary: Mapping[str, str | Sequence[Any]],
     out: Path | str,
     *,
@@ -269,7 +283,8 @@ def sweep(
 
     Args:
         scenario: the question.
-        vary: field -> values, as a list or as --vary has them: {"workload.request_rate": "1:64:x2"}.
+        vary: field -> values, as a list or as --vary has them: {"workload.request_rate": "1:64:x2"}, or of a fleet
+            {"traffic": "0.5:2:n4"}.
         out: where rows go: .csv or .parquet.
         jobs: processes.
         today: the day that ages of prices count to.
@@ -282,7 +297,7 @@ def sweep(
         f"{field}={values if isinstance(values, str) else ','.join(map(str, values))}" for field, values in vary.items()
     ]
     engine, _ = choose_engine(jobs, None)
-    return sweep_grid(scenario, read_grid(texts), Path(out), engine, today=today)
+    return sweep_grid(scenario, read_grid(texts, type(scenario)), Path(out), engine, today=today)
 
 
 def reoptimize(

@@ -25,8 +25,8 @@ fleet_money     prices, commitments, starts, totals
 fleet_status    status, and what the answer compares itself with
 """
 
-from optimizer.check.audit import Violation
+from optimizer.check.audit import Violation, by_rule
 from optimizer.check.checks import CHECKS, check_layout
 from optimizer.check.plan import check_plan
 
-__all__ = ["CHECKS", "Violation", "check_layout", "check_plan"]
+__all__ = ["CHECKS", "Violation", "by_rule", "check_layout", "check_plan"]

@@ -34,6 +34,14 @@ class Violation:
     message: str
 
 
+def by_rule(found: Sequence[Violation]) -> dict[str, str]:
+    """Return what is wrong by the rule that it breaks."""
+    said: dict[str, list[str]] = {}
+    for one in found:
+        said.setdefault(one.rule, []).append(one.message)
+    return {rule: "; ".join(messages) for rule, messages in said.items()}
+
+
 @dataclass(frozen=True)
 class Audit:
     """One layout under audit.

@@ -59,20 +59,20 @@ def whatif_api(
     """Compare self-hosting with a managed API, and find the traffic from which it pays."""
     from optimizer.flags import ApiFlags, read_flags, read_question  # noqa: PLC0415
     from optimizer.whatif.api import compare  # noqa: PLC0415
-    from optimizer.whatif.chunks import Base  # noqa: PLC0415
-    from optimizer.whatif.fields import read_settings  # noqa: PLC0415
+    from optimizer.whatif.fields import apply, read_settings  # noqa: PLC0415
+    from optimizer.whatif.price_factors import factors_among  # noqa: PLC0415
 
     values = {"against": against, "cached_share": cached_share, "duty_cycle": duty_cycle, "profile": profile}
     flags = read_flags(ApiFlags, {**values, "hours_per_day": hours_per_day})
-    asked = Base(read_question(scenario, {})).changed(read_settings(settings))
+    changes = read_settings(settings)
     found = compare(
-        asked.scenario,
+        apply(read_question(scenario, {}), changes),
         flags.against,
         cached_share=flags.cached_share,
         duty_cycle=flags.duty_cycle,
         profile=flags.profile or None,
         hours_per_day=flags.hours_per_day,
-        price_factors=asked.factors,
+        price_factors=factors_among(changes),
     )
     if json:
         print_json(found)

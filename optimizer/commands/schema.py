@@ -23,6 +23,7 @@ SCHEMAS = {
     "speed": ("optimizer.predict", "Speed"),
     "calibration": ("optimizer.own_runs.answer", "CalibrationReport"),
     "explain": ("optimizer.whatif.explain_answer", "Explained"),
+    "explain-fleet": ("optimizer.whatif.fleet_explain_answer", "FleetExplained"),
     "export": ("optimizer.export.answer", "Export"),
     "import": ("optimizer.export.served_answer", "ServedPrice"),
     "reoptimization": ("optimizer.reoptimize.answer", "Reoptimization"),
@@ -31,6 +32,7 @@ SCHEMAS = {
     "whatif-breakeven": ("optimizer.whatif.breakeven_answer", "BreakEvens"),
     "whatif-budget": ("optimizer.whatif.budget_report", "BudgetReport"),
     "whatif-fleet-budget": ("optimizer.fleet.budget", "FleetBudgets"),
+    "whatif-fleet-shock": ("optimizer.whatif.fleet_shock_answer", "FleetShock"),
     "whatif-shock": ("optimizer.whatif.shock_answer", "Shock"),
     "whatif-sweep": ("optimizer.whatif.sweep", "Sweep"),
 }

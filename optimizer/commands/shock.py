@@ -1,14 +1,20 @@
-"""`shardwise whatif shock`: prices change, offers go; keep the layout, or move?"""
+"""`shardwise whatif shock`: prices change, offers go; keep the layout, or the fleet, or move?"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from optimizer import completion
-from optimizer.cli_options import AsOf, Json, NoCalibration, Texts, option
-from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, print_json
+from optimizer.cli_options import OUTPUT, AsOf, Json, NoCalibration, Text, Texts, option
+from optimizer.commands.common import EPILOG, EXIT_INFEASIBLE, EXIT_OK, EXIT_OTHER, print_json
+from optimizer.errors import QuestionError
+
+if TYPE_CHECKING:
+    from optimizer.fleet.question import FleetScenario
+    from optimizer.whatif.shock import Change
 
 SHOCK = "The shock (repeat a flag for more parts)"
 EXAMPLES = "Patterns: a GPU type (H100*), a term (spot), a provider, or PROVIDER/INSTANCE_TYPE/REGION/TERM."
@@ -21,7 +27,12 @@ def register(app: typer.Typer) -> None:
 
 def shock(
     scenario: Annotated[
-        str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file.", autocompletion=completion.SCENARIO)
+        str,
+        typer.Argument(
+            metavar="SCENARIO.yaml",
+            help="A scenario file, of one layout or of a fleet.",
+            autocompletion=completion.SCENARIO,
+        ),
     ],
     price: Annotated[
         Texts,
@@ -37,17 +48,30 @@ def shock(
         Texts, option("--remove-offer", help="None of these offers is to be had.", metavar="PATTERN", panel=SHOCK)
     ] = None,
     as_of: AsOf = None,
+    time_limit: Annotated[
+        Text,
+        option(
+            "--time-limit",
+            help="Of a fleet: most time for each solve.",
+            metavar="SECONDS",
+            default="20",
+            panel=OUTPUT,
+        ),
+    ] = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Solve before and after prices change: keep or move, what staying costs, and which part changes the answer."""
-    from optimizer.flags import read_question  # noqa: PLC0415
-    from optimizer.whatif.shock import find_shock, price_change, removal  # noqa: PLC0415
+    from optimizer.flags import RunFlags, read_flags, read_fleet_question, read_question  # noqa: PLC0415
+    from optimizer.whatif.shock import find_shock, read_changes  # noqa: PLC0415
 
-    changes = [price_change(text) for text in price or ()]
-    changes += [removal("--remove-provider", "provider", text) for text in remove_provider or ()]
-    changes += [removal("--remove-gpu", "gpu", text) for text in remove_gpu or ()]
-    changes += [removal("--remove-offer", None, text) for text in remove_offer or ()]
+    changes = read_changes(price or (), remove_provider or (), remove_gpu or (), remove_offer or ())
+    run = read_flags(RunFlags, {"time_limit": time_limit})
+    fleet = read_fleet_question(scenario, {"as_of": as_of})
+    if fleet is not None:
+        _shock_of_fleet(fleet, changes, run.time_limit, json)
+    if time_limit is not None:
+        raise QuestionError("--time-limit: is for fleets; one layout is solved to the end, in less than a second")
     found = find_shock(read_question(scenario, {"as_of": as_of}), changes)
     if json:
         print_json(found)
@@ -56,3 +80,18 @@ def shock(
 
         print_shock(found)
     raise typer.Exit(EXIT_INFEASIBLE if found.verdict == "infeasible" else EXIT_OK)
+
+
+def _shock_of_fleet(fleet: FleetScenario, changes: Sequence[Change], time_limit_s: float, json: bool) -> None:
+    """Answer for a fleet, and leave."""
+    from optimizer.programs.layout import Settings  # noqa: PLC0415
+    from optimizer.whatif.fleet_shock import find_fleet_shock  # noqa: PLC0415
+
+    found = find_fleet_shock(fleet, changes, settings=Settings(time_limit_s=time_limit_s))
+    if json:
+        print_json(found)
+    else:
+        from optimizer.report.fleet_shock import print_fleet_shock  # noqa: PLC0415
+
+        print_fleet_shock(found)
+    raise typer.Exit({"infeasible": EXIT_INFEASIBLE, "unknown": EXIT_OTHER}.get(found.verdict, EXIT_OK))

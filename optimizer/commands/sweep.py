@@ -42,7 +42,7 @@ def whatif_sweep(
             "--vary",
             help="A field and its values: a,b,c or START:STOP:STEP, START:STOP:xFACTOR, START:STOP:nCOUNT. Repeat it "
             "for the product. a+b is one point with both. price:H100*=0.8:1.2:n5 are factors on list prices of a GPU, "
-            "provider or term.",
+            "provider or term; of a fleet, traffic=0.5:2:n4 are factors on all of its traffic.",
             metavar="FIELD=VALUES",
         ),
     ],
@@ -60,13 +60,29 @@ def whatif_sweep(
     cluster: Annotated[
         Text, option("--cluster", help="A Dask scheduler to solve on.", metavar="tcp://HOST:PORT", panel=RUN)
     ] = None,
+    time_limit: Annotated[
+        Text,
+        option(
+            "--time-limit", help="Of a fleet: most time for each point.", metavar="SECONDS", default="20", panel=RUN
+        ),
+    ] = None,
     no_calibration: NoCalibration = False,
     json: Json = False,
 ) -> None:
     """Solve a question over a grid of values, in parallel; interrupted, run it again to go on."""
     import gc  # noqa: PLC0415
 
-    from optimizer.flags import SweepFlags, read_flags, read_question  # noqa: PLC0415
+    from optimizer.errors import QuestionError  # noqa: PLC0415
+    from optimizer.flags import (  # noqa: PLC0415
+        RunFlags,
+        SweepFlags,
+        read_flags,
+        read_fleet_question,
+        read_question,
+    )
+    from optimizer.fleet.question import FleetScenario  # noqa: PLC0415
+    from optimizer.programs.layout import Settings  # noqa: PLC0415
+    from optimizer.scenario import Scenario  # noqa: PLC0415
     from optimizer.whatif.engines import choose_engine  # noqa: PLC0415
     from optimizer.whatif.fields import read_settings  # noqa: PLC0415
     from optimizer.whatif.points import read_grid  # noqa: PLC0415
@@ -74,19 +90,25 @@ def whatif_sweep(
 
     gc.enable()  # unlike a single answer, a sweep lives long enough for garbage to matter
     flags = read_flags(SweepFlags, {"limit": limit, "jobs": jobs})
-    grid, set_to = read_grid(vary), read_settings(settings)
+    run = read_flags(RunFlags, {"time_limit": time_limit})
+    fleet = read_fleet_question(scenario, {})
+    if fleet is None and time_limit is not None:
+        raise QuestionError("--time-limit: is for fleets; one layout is solved to the end, in less than a second")
+    of: type[Scenario | FleetScenario] = Scenario if fleet is None else FleetScenario
+    grid, set_to = read_grid(vary, of), read_settings(settings, of)
     check_plot(plot)
     if plot is not None:
         from optimizer.report.plots.sweep import check_grid  # noqa: PLC0415
 
         check_grid(grid)
-    asked = read_question(scenario, {})
+    asked = fleet or read_question(scenario, {})
+    solver = None if fleet is None else Settings(time_limit_s=run.time_limit)
     engine, said = choose_engine(flags.jobs, cluster)
     with _watch() as watch:
         if said:
             watch.say(said)
         try:
-            found = sweep(asked, grid, out, engine, watch, fixed=set_to)
+            found = sweep(asked, grid, out, engine, watch, fixed=set_to, settings=solver)
         except SweepInterrupted as stopped:
             watch.say(f"{stopped}; run the same command again to go on")
             raise typer.Exit(SIGNAL_EXIT + stopped.signal_number) from None

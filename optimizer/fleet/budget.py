@@ -13,6 +13,7 @@ from optimizer.fleet.plan import FleetPlan
 from optimizer.fleet.problem import FleetProblem, pose
 from optimizer.fleet.question import FleetScenario, ModelTraffic
 from optimizer.fleet.solve import solve_fleet
+from optimizer.fleet.traffic import Traffic
 from optimizer.plan import AnswerPart
 from optimizer.programs.fleet import most_traffic
 from optimizer.programs.layout import Settings
@@ -109,7 +110,10 @@ def _bought(
     most = most_traffic(replace(problem.instance, budget_micro_usd=round(budget * MICRO)), settings)
     plan = None
     if most.scale:
-        question = scaled(scenario, problem, most.scale * JUST_LESS, budget)
+        limits = scenario.limits.model_copy(update={"budget_usd_per_hour": budget})
+        question = with_traffic_times(scenario, problem.traffic, most.scale * JUST_LESS).model_copy(
+            update={"limits": limits}
+        )
         specs = {one.model: kinds.spec for one, kinds in zip(scenario.traffic, problem.models, strict=True)}
         plan = solve_fleet(
             question, models=specs, catalog=problem.listed, today=problem.today, settings=settings, compare=False
@@ -132,12 +136,12 @@ def _bought(
     )
 
 
-def scaled(scenario: FleetScenario, problem: FleetProblem, times: float, budget_usd_per_hour: float) -> FleetScenario:
-    """Return the question for so many times the traffic within a budget, with every class spelled out."""
+def with_traffic_times(scenario: FleetScenario, traffic: Traffic, times: float) -> FleetScenario:
+    """Return the question for so many times the traffic, with every class spelled out as it was read."""
     models = []
     for position, model in enumerate(scenario.traffic):
         classes = []
-        for one in problem.traffic.demands:
+        for one in traffic.demands:
             if one.model != position:
                 continue
             profile = tuple(rate / one.traffic.request_rate for rate in one.rates) if len(one.rates) > 1 else ()
@@ -150,6 +154,5 @@ def scaled(scenario: FleetScenario, problem: FleetProblem, times: float, budget_
             classes.append(one.traffic.model_copy(update=update))
         changed = {"name": model.label, "classes": tuple(classes), "histogram": None, "log": None, "profile": ()}
         models.append(ModelTraffic.model_validate(model.model_dump() | changed))
-    limits = scenario.limits.model_copy(update={"budget_usd_per_hour": budget_usd_per_hour})
     cleared = {"model": None, "classes": (), "histogram": None, "log": None, "profile": ()}
-    return scenario.model_copy(update={**cleared, "models": tuple(models), "limits": limits})
+    return scenario.model_copy(update={**cleared, "models": tuple(models)})

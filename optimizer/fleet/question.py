@@ -342,6 +342,13 @@ class FleetScenario(Part):
             performance=self.performance,
         )
 
+    def any_class(self) -> Scenario:
+        """Return a question of one layout that allows the same offers, for any traffic."""
+        limits = {name: value for name, value in self.limits.model_dump().items() if name not in ONE_LAYOUT_LIMITS}
+        model = self.traffic[0].model
+        work = Workload(input_tokens=1, output_tokens=1, request_rate=1.0)
+        return Scenario(model=model, workload=work, limits=Limits(**limits), prices=self.prices)
+
     def targets_of(self, model: ModelTraffic, one: TrafficClass) -> Targets:
         """Return the targets of a class: its own, else its model's, else the question's."""
         return one.targets or model.targets or self.targets

@@ -125,17 +125,17 @@ def _payments(scenario: FleetScenario, position: int, row: dict[Hashable, Any]) 
     if term == OWNED:
         hardware = next(one for one in scenario.prices.owned if one.label == row["instance_type"])
         years = hardware.years
-    effective = price * (1 + spot_overhead(fleet)) if term == "spot" else price * _beyond_horizon(fleet, years)
+    effective = effective_usd_per_hour(fleet, term, price, years)
     found = [Payment(position, term, price, effective, years, max_nodes=stock)]
     for number, contract in enumerate(scenario.commitments):
         if term == "on-demand" and _holds_for(contract, row):
-            reduced = price * (1 - contract.percent_off / 100)
+            reduced, reserved = contract_price(contract, price), f"reserved-{contract.years}y"
             found.append(
                 Payment(
                     position,
-                    f"reserved-{contract.years}y",
+                    reserved,
                     reduced,
-                    reduced * _beyond_horizon(fleet, contract.years) * _paid_early(fleet, contract),
+                    effective_usd_per_hour(fleet, reserved, reduced, contract.years, contract),
                     float(contract.years),
                     contract.upfront_share,
                     stock,
@@ -143,6 +143,21 @@ def _payments(scenario: FleetScenario, position: int, row: dict[Hashable, Any]) 
                 )
             )
     return found
+
+
+def contract_price(contract: Commitment, price_usd_per_hour: float) -> float:
+    """Return what a node costs an hour under a contract, of its price by the hour."""
+    return price_usd_per_hour * (1 - contract.percent_off / 100)
+
+
+def effective_usd_per_hour(
+    fleet: Fleet, term: str, price_usd_per_hour: float, years: float, contract: Commitment | None = None
+) -> float:
+    """Return what an hour of use of a node costs on average, of what an hour is billed at (see Payment)."""
+    if term == "spot":
+        return price_usd_per_hour * (1 + spot_overhead(fleet))
+    effective = price_usd_per_hour * _beyond_horizon(fleet, years)
+    return effective if contract is None else effective * _paid_early(fleet, contract)
 
 
 def _holds_for(contract: Commitment, row: dict[Hashable, Any]) -> bool:

@@ -17,11 +17,14 @@ from optimizer.whatif.api import ApiComparison
 from optimizer.whatif.breakeven_answer import BreakEvens
 from optimizer.whatif.budget_report import BudgetReport
 from optimizer.whatif.explain_answer import Explained
+from optimizer.whatif.fleet_explain_answer import FleetExplained
+from optimizer.whatif.fleet_shock_answer import FleetShock
 from optimizer.whatif.front_points import Front
 from optimizer.whatif.shock_answer import Shock
 from optimizer.whatif.sweep import Sweep
 
 MOST_SHOWN = 5
+CENT = 0.01
 
 
 def said(answer: AnswerPart) -> str:
@@ -111,6 +114,26 @@ def _explained(found: Explained) -> list[str]:
     return lines
 
 
+def _explained_fleet(found: FleetExplained) -> list[str]:
+    money = found.money
+    spent = ("work", "communication", "idle_capacity", "idle_gpus", "idle_nodes", "starts")
+    amounts = [] if money is None else [(name.replace("_", " "), getattr(money, name)) for name in spent]
+    return [
+        f"{found.status.capitalize()}: {found.summary}.",
+        "" if found.reproduced else f"It could not be reproduced: {'; '.join(found.differences)}.",
+        *(f"- {one.rule}: {one.meaning}; needs {one.needs}" for one in found.conflict),
+        *(f"- {one.id}, {one.replicas}: {one.limited_by}; {one.sized_by}" for one in found.pools),
+        *(
+            f"- {one.rule} would save ${one.saves_usd_per_hour:,.2f}/hour{'' if one.proved else ' at least'}"
+            for one in found.given_up
+            if one.binds
+        ),
+        "The money goes to " + ", ".join(f"{name} ${usd:,.2f}" for name, usd in amounts if usd >= CENT) + "/hour."
+        if money is not None
+        else "",
+    ]
+
+
 def _front(front: Front) -> list[str]:
     if not front.points:
         return ["Infeasible: no layout keeps every rule."]
@@ -145,6 +168,28 @@ def _shock(found: Shock) -> list[str]:
     return [
         f"{found.verdict}: after it, {found.after.summary}.",
         *(f"- {one.change}: {'moves' if one.moves else 'stays'}" for one in found.effects),
+    ]
+
+
+def _fleet_shock(found: FleetShock) -> list[str]:
+    staying, cost = found.staying, found.after.cost
+    stays = ""
+    if staying is not None:
+        stays = (
+            f"Staying costs ${staying.usd_per_hour:,.2f}/hour at the new prices."
+            if staying.usd_per_hour is not None
+            else f"Staying is not possible: {'; '.join(staying.gone)} cannot be had."
+        )
+    after = "" if cost is None else f", ${cost.usd_per_hour:,.2f}/hour"
+    open_words = (
+        f"Not proved: ${found.open_usd_per_hour:,.2f}/hour are left open; differences within it are no savings."
+    )
+    return [
+        f"{found.verdict}: after it, {found.after.summary}{after}.",
+        stays,
+        *(f"Staying breaks {rule}: {said}." for rule, said in (staying.breaks if staying else {}).items()),
+        *(f"- {one.change}: {one.verdict}" for one in found.effects),
+        "" if found.proved else open_words,
     ]
 
 
@@ -195,10 +240,12 @@ _WORDS: dict[type[AnswerPart], Callable[[Any], list[str]]] = {
     Fit: _fit,
     Speed: _speed,
     Explained: _explained,
+    FleetExplained: _explained_fleet,
     Front: _front,
     BudgetReport: _budgets,
     FleetBudgets: _fleet_budgets,
     Shock: _shock,
+    FleetShock: _fleet_shock,
     BreakEvens: _breakevens,
     ApiComparison: _api,
     Sweep: _sweep,

@@ -25,11 +25,12 @@ DESCRIPTIONS = {
     "requests in flight, with the range that 80% of measured runs lie in. Asks no prices.",
     "explain": "Say what binds in a plan (which target, limit or memory), where its money goes, and why it is not "
     'another layout: why_not takes words such as "4x A100-SXM-80GB tp=4". Give either `scenario`, which is solved '
-    "first, or a `plan` that solve answered.",
+    "first, or a `plan` that solve answered; both may be of a fleet, without why_not.",
     "pareto": "List every layout that no other one beats in cost and latency, for a scenario of one layout.",
     "whatif_budget": "Say what hard budgets (USD per hour) buy at most: traffic, context length, latency, precision.",
-    "whatif_shock": "Solve before and after prices change or offers go, and say whether to keep the layout or move, "
-    'and what staying costs. price takes "PATTERN=CHANGE", as in "spot=+40%", "H100*=-20%", "aws=x1.5".',
+    "whatif_shock": "Solve before and after prices change or offers go, and say whether to keep the layout, or the "
+    'fleet, or to move, and what staying costs. price takes "PATTERN=CHANGE", as in "spot=+40%", "H100*=-20%", '
+    '"aws=x1.5".',
     "whatif_breakeven": "Find the exact price at which each GPU type (and the offers that a pattern names) starts or "
     "stops being the answer.",
     "whatif_api": "Compare self-hosting with a managed API (PROVIDER/MODEL, as genai-prices names them) by cost, and "

@@ -83,6 +83,8 @@ def explain(question: ask.ExplainQuestion) -> AnswerPart:
     from optimizer.solve import solve as solve_layout  # noqa: PLC0415
     from optimizer.whatif.explained import day_of, explained  # noqa: PLC0415
 
+    if isinstance(question.plan, FleetPlan) or isinstance(question.scenario, AskedFleet):
+        return _explain_fleet(question)
     if question.plan is None:
         given = _given(question)
         scenario: AskedScenario = question.scenario  # type: ignore[assignment]  # one of both is there
@@ -94,6 +96,28 @@ def explain(question: ask.ExplainQuestion) -> AnswerPart:
     with _undistorted():
         offers = offers_on(plan.prices.as_of, day_of(plan))
         return explained(plan, scenario, question.why_not, model=model, catalog=offers)
+
+
+def _explain_fleet(question: ask.ExplainQuestion) -> AnswerPart:
+    from optimizer.fleet.solve import solve_fleet  # noqa: PLC0415
+    from optimizer.programs.layout import Settings  # noqa: PLC0415
+    from optimizer.whatif.explained import day_of  # noqa: PLC0415
+    from optimizer.whatif.fleet_explained import fleet_explained  # noqa: PLC0415
+
+    if question.why_not is not None:
+        raise Refusal([FieldProblem("why_not", "a layout in words is no fleet; leave it out, or ask of one layout")])
+    settings = Settings(time_limit_s=question.time_limit_s)
+    if isinstance(question.plan, FleetPlan):
+        plan = question.plan
+        scenario = _scenario_of(plan, AskedFleet)
+        models = models_of(names_of(scenario), question.models, "plan.scenario.model")
+        with _undistorted():
+            offers = offers_on(plan.prices.as_of, day_of(plan))
+            return fleet_explained(plan, scenario, models=models, catalog=offers, settings=settings)
+    scenario, today = question.scenario, date.today()  # type: ignore[assignment]  # one of both is there
+    models, offers = models_of(names_of(scenario), question.models), offers_on(scenario.prices.as_of, today)
+    plan = solve_fleet(scenario, models=models, catalog=offers, today=today, settings=settings, compare=False)
+    return fleet_explained(plan, scenario, models=models, catalog=offers, settings=settings)
 
 
 def export(question: ask.ExportQuestion) -> AnswerPart:
@@ -179,16 +203,18 @@ def budget(question: ask.BudgetQuestion) -> AnswerPart:
 
 def shock(question: ask.ShockQuestion) -> AnswerPart:
     """Solve before and after prices change."""
-    from optimizer.whatif.shock import find_shock, price_change, removal  # noqa: PLC0415
+    from optimizer.whatif.shock import find_shock, read_changes  # noqa: PLC0415
 
-    changes = [price_change(text) for text in question.price]
-    for flag, field, texts in (
-        ("--remove-provider", "provider", question.remove_provider),
-        ("--remove-gpu", "gpu", question.remove_gpu),
-        ("--remove-offer", None, question.remove_offer),
-    ):
-        changes += [removal(flag, field, text) for text in texts]
-    return find_shock(question.scenario, changes, **_given(question))
+    changes = read_changes(question.price, question.remove_provider, question.remove_gpu, question.remove_offer)
+    scenario, today = question.scenario, date.today()
+    if isinstance(scenario, AskedScenario):
+        return find_shock(scenario, changes, **_given(question))
+    from optimizer.programs.layout import Settings  # noqa: PLC0415
+    from optimizer.whatif.fleet_shock import find_fleet_shock  # noqa: PLC0415
+
+    models = models_of(names_of(scenario), question.models)
+    offers, settings = offers_on(scenario.prices.as_of, today), Settings(time_limit_s=question.time_limit_s)
+    return find_fleet_shock(scenario, changes, models=models, catalog=offers, today=today, settings=settings)
 
 
 def breakeven(question: ask.BreakEvenQuestion) -> AnswerPart:

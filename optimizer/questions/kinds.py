@@ -25,6 +25,8 @@ from optimizer.whatif.api import ApiComparison
 from optimizer.whatif.breakeven_answer import BreakEvens
 from optimizer.whatif.budget_report import BudgetReport
 from optimizer.whatif.explain_answer import Explained
+from optimizer.whatif.fleet_explain_answer import FleetExplained
+from optimizer.whatif.fleet_shock_answer import FleetShock
 from optimizer.whatif.front_points import Front
 from optimizer.whatif.shock_answer import Shock
 from optimizer.whatif.sweep import Sweep
@@ -67,10 +69,10 @@ KINDS: dict[str, Kind] = {
         Kind("solve", ask.SolveQuestion, (Plan, FleetPlan), answers.solve),
         Kind("fit", ask.FitQuestion, (Fit,), answers.fit),
         Kind("predict", ask.PredictQuestion, (Speed,), answers.predict),
-        Kind("explain", ask.ExplainQuestion, (Explained,), answers.explain),
+        Kind("explain", ask.ExplainQuestion, (Explained, FleetExplained), answers.explain),
         Kind("pareto", ask.ParetoQuestion, (Front,), answers.pareto),
         Kind("whatif/budget", ask.BudgetQuestion, (BudgetReport, FleetBudgets), answers.budget),
-        Kind("whatif/shock", ask.ShockQuestion, (Shock,), answers.shock),
+        Kind("whatif/shock", ask.ShockQuestion, (Shock, FleetShock), answers.shock),
         Kind("whatif/breakeven", ask.BreakEvenQuestion, (BreakEvens,), answers.breakeven),
         Kind("whatif/api", ask.ApiQuestion, (ApiComparison,), answers.api),
         Kind("whatif/sweep", ask.SweepQuestion, (Sweep,), answers.sweep),

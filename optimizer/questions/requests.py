@@ -64,13 +64,6 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _of_one_layout(value: Any) -> Any:
-    if isinstance(value, Mapping) and _kind_of_plan(value) == "fleet":
-        raise ValueError("is the plan of a fleet; it has to be the plan of one layout")
-    return _finite(value)
-
-
-OnePlan = Annotated[Plan, BeforeValidator(_of_one_layout)]
 AnyPlan = Annotated[
     Annotated[Plan, Tag("layout")] | Annotated[FleetPlan, Tag("fleet")],
     Discriminator(_kind_of_plan),
@@ -162,17 +155,22 @@ class PredictQuestion(ReplicaQuestion):
 
 
 class ExplainQuestion(OfModels):
-    """What binds in a plan and where its money goes, or why it is not another layout."""
+    """What binds in a plan and where its money goes, or why it is not another layout.
+
+    A plan, or a question, may be of a fleet; `why_not` then names nothing.
+    """
 
     model_config = _shown({"scenario": CHAT, "why_not": "4x A100-SXM-80GB tp=4"})
+    kinds_of: ClassVar[Kinds] = {"scenario": SCENARIO_KINDS, "plan": {"layout": Plan, "fleet": FleetPlan}}
 
-    scenario: AskedScenario | None = Field(default=None, description="A question, which is solved first.")
-    plan: OnePlan | None = Field(default=None, description="Instead: a plan of one layout, as `solve` answered it.")
+    scenario: AskedQuestion | None = Field(default=None, description="A question, which is solved first.")
+    plan: AnyPlan | None = Field(default=None, description="Instead: a plan, as `solve` answered it.")
     why_not: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         default=None,
         description='A layout in words that the plan is not, as in "4x A100-SXM-80GB tp=4".',
         examples=["4x A100-SXM-80GB tp=4"],
     )
+    time_limit_s: TimeLimit = Field(default=20.0, description="Of a fleet: most seconds for solving it again.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> ExplainQuestion:
@@ -215,18 +213,23 @@ class BudgetQuestion(OfModels):
 
 
 class ShockQuestion(OfModels):
-    """Prices change, offers go: keep the layout, or move?
+    """Prices change, offers go: keep the layout, or the fleet, or move?
 
     Patterns name a GPU type (`H100*`), a term (`spot`), a provider, or `PROVIDER/INSTANCE_TYPE/REGION/TERM`.
     """
 
     model_config = _shown({"scenario": CHAT, "price": ["H200*=+40%"]})
+    kinds_of: ClassVar[Kinds] = {"scenario": SCENARIO_KINDS}
 
-    scenario: AskedScenario
+    scenario: AskedQuestion
     price: Patterns = Field(default=(), description="Changes such as `spot=+40%`, `H100*=-20%`, `aws=x1.5`.")
     remove_provider: Patterns = Field(default=(), description="Nothing of these is to be had.")
     remove_gpu: Patterns = Field(default=(), description="None of these GPU types is to be had.")
     remove_offer: Patterns = Field(default=(), description="None of the offers that these patterns name.")
+    time_limit_s: TimeLimit = Field(
+        default=20.0,
+        description="Of a fleet: most seconds for each solve; after them the best so far counts, with its bound.",
+    )
 
 
 class BreakEvenQuestion(OfModels):

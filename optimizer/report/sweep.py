@@ -46,6 +46,9 @@ def print_sweep(found: Sweep, *, most_rows: int = MOST_ROWS, console: Console | 
         _print_by_value(out, rows, found, most)
     _print_refused(out, rows, fields)
     out.print()
+    if unproved := [row["gap"] for row in rows if row["status"] == "feasible"]:
+        said = f"{amount_of(len(unproved), 'point')} not proved within the time limit, by a gap of at most"
+        out.print(f"{said} {max(unproved):.2%}: differences within it are no savings.")
     for what, mark in found.marks.items():
         if what.startswith("prices of"):
             out.print(f"{what.capitalize()}: {mark.partition(', ')[2]}.")
@@ -59,15 +62,23 @@ def _print_head(out: Console, found: Sweep) -> None:
     out.print(f"{amount_of(len(found.rows), 'point')} over {over}: {counts}{kept}")
 
 
+def _noun(rows: list[Row]) -> str:
+    return "fleet" if "kinds" in rows[0] else "layout"
+
+
 def layout_of(row: Row) -> tuple[Any, ...] | None:
     """Return what makes one layout another: where it is rented, on what, and how the model is split; not how many."""
     if row["status"] not in SOLVED:
         return None
+    if "kinds" in row:
+        return (row["kinds"],)
     return tuple(row[name] for name in ("provider", "region", "instance_type", "term", *LAYOUT) if name in row)
 
 
 def layout_words(row: Row) -> str:
-    """Say a layout without how many of it."""
+    """Say a layout, or a fleet, without how many of it."""
+    if "kinds" in row:
+        return str(row["kinds"])
     split = split_words(Split(row["weights"], row["kv_cache"], row["tp"], row["pp"], row["ep"], row["attention_dp"]))
     per_node = row["gpus"] // row["nodes"]
     term = "" if row["term"] == "on-demand" else f" {row['term']}"
@@ -89,7 +100,7 @@ def _why_not(row: Row) -> str:
 
 def _print_list(out: Console, rows: list[Row], fields: list[str], most: int) -> None:
     """A line a point: its cost and its layout, said where it changes."""
-    heading(out, "Cheapest layout by value (* where it is another than in the row above)")
+    heading(out, f"Cheapest {_noun(rows)} by value (* where it is another than in the row above)")
     table = make_table(
         *((field.rpartition(".")[2], "right") for field in fields),
         ("$/hour", "right"),
@@ -97,7 +108,7 @@ def _print_list(out: Console, rows: list[Row], fields: list[str], most: int) -> 
         ("GPUs", "right"),
         ("load", "right"),
         ("", "left"),
-        ("layout", "left"),
+        (_noun(rows), "left"),
     )
     before: tuple[Any, ...] | None = ()
     for row in rows[:most]:
@@ -122,9 +133,9 @@ def _print_list(out: Console, rows: list[Row], fields: list[str], most: int) -> 
 
 def _print_stretches(out: Console, rows: list[Row], field: str, most: int) -> None:
     """A line for each stretch of values that have one layout, where there are too many values for a line each."""
-    heading(out, "Cheapest layout by stretch of values")
+    heading(out, f"Cheapest {_noun(rows)} by stretch of values")
     table = make_table(
-        (field.rpartition(".")[2], "right"), ("$/hour", "right"), ("GPUs", "right"), ("", "left"), ("layout", "left")
+        (field.rpartition(".")[2], "right"), ("$/hour", "right"), ("GPUs", "right"), ("", "left"), (_noun(rows), "left")
     )
     stretches = [list(same) for _, same in itertools.groupby(rows, lambda row: (layout_of(row), row["conflict"]))]
     for place, same in enumerate(stretches[:most]):
@@ -152,7 +163,8 @@ def _print_across(out: Console, rows: list[Row], found: Sweep, most: int) -> Non
     """A line for each value of the first field, a column for each of the second: cost and a letter for the layout."""
     first, second = (varied.field for varied in found.varied)
     across = found.varied[1].values
-    heading(out, f"$/hour of the cheapest layout, by {second}; letters are layouts, * where it changes down a column")
+    what = _noun(rows)
+    heading(out, f"$/hour of the cheapest {what}, by {second}; letters are {what}s, * where it changes down a column")
     table = make_table((first.rpartition(".")[2], "right"), *((shown(value), "right") for value in across))
     letters: dict[tuple[Any, ...], str] = {}
     words: dict[str, str] = {}
@@ -188,7 +200,7 @@ def _print_by_value(out: Console, rows: list[Row], found: Sweep, most: int) -> N
     for varied in found.varied:
         heading(out, f"Cheapest point by {varied.field}")
         table = make_table(
-            (varied.field.rpartition(".")[2], "right"), ("solved", "right"), ("$/hour", "right"), ("layout", "left")
+            (varied.field.rpartition(".")[2], "right"), ("solved", "right"), ("$/hour", "right"), (_noun(rows), "left")
         )
         for value in varied.values[:most]:
             having = [row for row in rows if row[varied.field] == value]

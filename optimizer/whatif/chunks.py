@@ -14,12 +14,16 @@ from catalogs.models import ModelSpec
 from catalogs.offers import OfferTable
 from optimizer.candidates import GRID_LIMITS
 from optimizer.errors import QuestionError
+from optimizer.fleet.question import FleetScenario
+from optimizer.programs.layout import Settings
 from optimizer.scenario import Scenario
 from optimizer.whatif.fields import LENGTH_FIELDS, TRAFFIC_FIELDS, Value, apply
-from optimizer.whatif.inputs import check_marks, load_model_once, offers_of
-from optimizer.whatif.point import refused_row, solve_point
+from optimizer.whatif.fleet_fields import apply_to_fleet
+from optimizer.whatif.fleet_point import FLEET_COLUMNS, solve_fleet_point
+from optimizer.whatif.inputs import check_marks, load_model_once, model_names, offers_of
+from optimizer.whatif.point import RESULT_COLUMNS, refused_row, solve_point
 from optimizer.whatif.points import Grid
-from optimizer.whatif.price_factors import PREFIX, with_factors
+from optimizer.whatif.price_factors import PREFIX, factors_among, with_factors
 
 MOST_IN_A_CHUNK = 16  # points: what an interruption may cost each process, about a second's work
 LEAST_CHUNKS_A_JOB = 4
@@ -29,10 +33,20 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Base:
-    """A question, and what list prices are multiplied by: {"price:PATTERN": factor}."""
+    """A question, of one layout or of a fleet, and what list prices are multiplied by: {"price:PATTERN": factor}.
 
-    scenario: Scenario
+    Attributes:
+        settings: how the solver runs, of a fleet.
+    """
+
+    scenario: Scenario | FleetScenario
     factors: Mapping[str, float] = field(default_factory=dict)
+    settings: Settings | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows of its points."""
+        return tuple(RESULT_COLUMNS if isinstance(self.scenario, Scenario) else FLEET_COLUMNS)
 
     def changed(self, values: Mapping[str, Value]) -> Base:
         """Return it with fields, and factors on prices, set.
@@ -40,8 +54,10 @@ class Base:
         Raises:
             QuestionError: a value is refused.
         """
-        factors = {name: float(value) for name, value in values.items() if name.startswith(PREFIX)}  # type: ignore[arg-type]
-        return Base(apply(self.scenario, values), {**self.factors, **factors})
+        factors = factors_among(values)
+        if isinstance(self.scenario, Scenario):
+            return Base(apply(self.scenario, values), {**self.factors, **factors})
+        return Base(apply_to_fleet(self.scenario, values), {**self.factors, **factors}, self.settings)
 
 
 @dataclass(frozen=True)
@@ -70,23 +86,27 @@ def _solve(chunk: Chunk, values: Mapping[str, Value]) -> Row:
     try:
         one = chunk.base.changed(values)
         scenario = one.scenario
-        model = load_model_once(scenario.model)
+        models = {name: load_model_once(name) for name in model_names(scenario)}
         catalog = offers_of(scenario, chunk.today, one.factors)
     except (QuestionError, CatalogError) as error:
-        return refused_row("invalid", error)
+        return refused_row("invalid", error, chunk.base.columns)
     check_marks(scenario, chunk.today, chunk.marks)
     try:
-        return solve_point(scenario, model=model, catalog=catalog, today=chunk.today)
+        if isinstance(scenario, Scenario):
+            return solve_point(scenario, model=models[scenario.model], catalog=catalog, today=chunk.today)
+        return solve_fleet_point(scenario, models=models, catalog=catalog, today=chunk.today, settings=one.settings)
     except (QuestionError, CatalogError) as error:
-        return refused_row("invalid", error)
+        return refused_row("invalid", error, chunk.base.columns)
     except RuntimeError as error:  # an audit that did not pass is a fault of ours at one point, not of the others
-        return refused_row("failed", error)
+        return refused_row("failed", error, chunk.base.columns)
 
 
 def solve_values(base: Base, values: Mapping[str, Value], model: ModelSpec, catalog: OfferTable, today: date) -> Row:
-    """Solve one point of a sweep on a model and offers at list prices that the caller has."""
+    """Solve one point of a sweep of one layout on a model and offers at list prices that the caller has."""
     try:
         one = base.changed(values)
+        if not isinstance(one.scenario, Scenario):
+            raise TypeError("a fleet is solved in chunks")
         table = with_factors(catalog, dict(one.factors)) if one.factors else catalog
         return solve_point(one.scenario, model=model, catalog=table, today=today)
     except (QuestionError, CatalogError) as error:
@@ -108,7 +128,8 @@ def in_chunks(
     A chunk never mixes points that differ in what shapes the table of candidates.
     """
     amount = len(grid) if todo is None else len(todo)
-    size = min(max(amount // (jobs * LEAST_CHUNKS_A_JOB), 1), MOST_IN_A_CHUNK)
+    most = MOST_IN_A_CHUNK if isinstance(base.scenario, Scenario) else 1  # a fleet takes seconds
+    size = min(max(amount // (jobs * LEAST_CHUNKS_A_JOB), 1), most)
     for _, same in itertools.groupby(_in_order(grid), key=lambda one: one[0]):
         wanted = (point for _, point in same if todo is None or point in todo)
         while points := tuple(itertools.islice(wanted, size)):

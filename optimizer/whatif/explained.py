@@ -15,6 +15,7 @@ from optimizer.calibration_used import calibration_used
 from optimizer.choices import MICRO
 from optimizer.errors import QuestionError
 from optimizer.explain import limited_by, what_demands
+from optimizer.fleet.plan import FleetPlan
 from optimizer.plan import Layout, Plan
 from optimizer.plan_file import read_plan
 from optimizer.scenario import Scenario, build_scenario
@@ -118,7 +119,7 @@ def explained(
     )
 
 
-def day_of(plan: Plan) -> date:
+def day_of(plan: Plan | FleetPlan) -> date:
     """Return the day on which a plan was made, which ages of prices count to."""
     if plan.prices.seen_on is None:
         return plan.prices.as_of

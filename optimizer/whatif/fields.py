@@ -23,6 +23,7 @@ from optimizer.whatif.price_factors import PREFIX, read_factor
 
 Value = None | bool | int | float | str | tuple[Any, ...] | dict[str, Any]
 TRAFFIC_FIELDS = tuple(f"workload.{kind}" for kind in TRAFFIC)
+TIMES = "traffic"  # of a fleet: what the rates of all classes are multiplied by
 LENGTH_FIELDS = ("workload.input_tokens", "workload.output_tokens")
 
 
@@ -41,24 +42,28 @@ class ScenarioField:
     is_whole: bool
 
 
-def get_field(name: str) -> ScenarioField:
+def get_field(name: str, of: type[BaseModel] = Scenario) -> ScenarioField:
     """Return the field of this dotted name, or the factor on prices that "price:PATTERN" is.
+
+    Of a fleet, "traffic" is a factor on the rates of all classes.
 
     Raises:
         QuestionError: there is no such field; near matches are offered.
     """
     if name.startswith(PREFIX):
         return ScenarioField(name, is_list=False, is_whole=False)
-    part: Any = Scenario
+    if name == TIMES and of is not Scenario:
+        return ScenarioField(name, is_list=False, is_whole=False)
+    part: Any = of
     steps = name.split(".")
-    annotation: Any = Scenario
+    annotation: Any = of
     for step in steps:
         if step.isdecimal() and _list_item(annotation) is not None:
             annotation = _list_item(annotation)
         else:
             part = _model(annotation)
             if part is None or step not in part.model_fields:
-                raise QuestionError(_unknown(name))
+                raise QuestionError(_unknown(name, of))
             annotation = part.model_fields[step].annotation
     if _model(annotation) is not None:
         inside = ", ".join(f"{name}.{field}" for field in _model(annotation).model_fields)
@@ -67,7 +72,7 @@ def get_field(name: str) -> ScenarioField:
     return ScenarioField(name, is_list=item is not None, is_whole=int in _plain_types(item or annotation))
 
 
-def read_value(name: str, text: str) -> Value:
+def read_value(name: str, text: str, of: type[BaseModel] = Scenario) -> Value:
     """Read a value as YAML would; "a+b" is two values where the field takes several.
 
     Raises:
@@ -77,14 +82,14 @@ def read_value(name: str, text: str) -> Value:
         return read_factor(name, text)
     try:
         value = yaml_file.read_value(text)
-        if isinstance(value, str) and "+" in value and get_field(name).is_list:
+        if isinstance(value, str) and "+" in value and get_field(name, of).is_list:
             value = [yaml_file.read_value(part) for part in value.split("+")]
     except ValueError as error:
         raise QuestionError(f"{name}: expected a value as in YAML; {shown(text)} {error}") from None
     return tuple(value) if isinstance(value, list) else value
 
 
-def read_setting(text: str) -> tuple[str, Value]:
+def read_setting(text: str, of: type[BaseModel] = Scenario) -> tuple[str, Value]:
     """Read "FIELD=VALUE", as --set takes it.
 
     Raises:
@@ -94,11 +99,11 @@ def read_setting(text: str) -> tuple[str, Value]:
     name = name.strip()
     if not equals or not name:
         raise QuestionError(f"--set {shown(text)}: expected FIELD=VALUE, as in --set targets.tpot_ms=40")
-    get_field(name)
-    return name, read_value(name, value.strip())
+    get_field(name, of)
+    return name, read_value(name, value.strip(), of)
 
 
-def read_settings(texts: list[str] | None) -> dict[str, Value]:
+def read_settings(texts: list[str] | None, of: type[BaseModel] = Scenario) -> dict[str, Value]:
     """Read the --set flags of a command.
 
     Raises:
@@ -106,7 +111,7 @@ def read_settings(texts: list[str] | None) -> dict[str, Value]:
     """
     found: dict[str, Value] = {}
     for text in texts or ():
-        name, value = read_setting(text)
+        name, value = read_setting(text, of)
         if name in found:
             raise QuestionError(f"--set {name} is given twice")
         found[name] = value
@@ -150,11 +155,16 @@ def apply(scenario: Scenario, changes: Mapping[str, Value]) -> Scenario:
     if any(name in own for name in LENGTH_FIELDS) and "workload.context_tokens" not in own:
         fields["workload"]["context_tokens"] = None
     for name, value in own.items():
-        _set(fields, name, list(value) if isinstance(value, tuple) else value)
+        set_field(fields, name, list(value) if isinstance(value, tuple) else value)
     return build_scenario(fields, "the changed scenario")
 
 
-def _set(fields: dict[str, Any], name: str, value: Any) -> None:
+def set_field(fields: dict[str, Any], name: str, value: Any) -> None:
+    """Set a field of a question that was dumped, by its dotted name.
+
+    Raises:
+        QuestionError: it is inside a list that has no such item.
+    """
     *path, last = name.split(".")
     inside: Any = fields
     for step in path:
@@ -177,10 +187,10 @@ def _item(items: list[Any] | tuple[Any, ...], step: str, name: str) -> Any:
     return items[int(step)]
 
 
-@lru_cache(maxsize=1)
-def known_fields() -> tuple[str, ...]:
+@lru_cache(maxsize=2)
+def known_fields(of: type[BaseModel] = Scenario) -> tuple[str, ...]:
     """Return the dotted names of all fields, without those inside lists."""
-    return tuple(_names(Scenario, ""))
+    return (*_names(of, ""), *((TIMES,) if of is not Scenario else ()))
 
 
 def _names(part: type[BaseModel], before: str) -> list[str]:
@@ -191,8 +201,11 @@ def _names(part: type[BaseModel], before: str) -> list[str]:
     return found
 
 
-def _unknown(name: str) -> str:
-    known = known_fields()
+def _unknown(name: str, of: type[BaseModel]) -> str:
+    known = known_fields(of)
+    if of is not Scenario and name.startswith("workload."):
+        where = "a fleet's traffic stands in its classes"
+        return f"{name[:80]!r} is of one layout; {where}: {TIMES} is a factor on all of it"
     same_end = [field for field in known if field.rpartition(".")[2] == name.rpartition(".")[2]]
     near = same_end or near_matches(name[:80], known, limit=2)
     hint = f"; did you mean {' or '.join(near)}?" if near else f" (known: {', '.join(known)}, price:PATTERN)"

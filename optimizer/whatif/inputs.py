@@ -21,12 +21,13 @@ from catalogs.models import ModelSpec, load_model
 from catalogs.offers import OfferTable, load_offers
 from optimizer.calibration_used import calibration_used
 from optimizer.errors import QuestionError
+from optimizer.fleet.question import FleetScenario
 from optimizer.performance.efficiency import load_efficiencies
 from optimizer.scenario import Scenario
 from optimizer.version import __version__
 from optimizer.whatif.price_factors import with_factors
 
-MEASURED_TABLE_BYTES = 1 << 26
+MOST_BYTES = 1 << 28  # of a file that answers rest on
 
 
 @lru_cache(maxsize=16)
@@ -48,7 +49,16 @@ def _factored(
     return with_factors(load_offers_once(as_of, files, today), dict(factors))
 
 
-def offers_of(scenario: Scenario, today: date, factors: Mapping[str, float] | None = None) -> OfferTable:
+def model_names(scenario: Scenario | FleetScenario) -> tuple[str, ...]:
+    """Return the models that a question names."""
+    if isinstance(scenario, Scenario):
+        return (scenario.model,)
+    return tuple(dict.fromkeys(one.model for one in scenario.traffic))
+
+
+def offers_of(
+    scenario: Scenario | FleetScenario, today: date, factors: Mapping[str, float] | None = None
+) -> OfferTable:
     """Return the offers that a scenario is answered from, at list prices times factors.
 
     Raises:
@@ -58,22 +68,25 @@ def offers_of(scenario: Scenario, today: date, factors: Mapping[str, float] | No
     return _factored(prices.as_of, prices.offers_files, today, tuple((factors or {}).items()))
 
 
-def marks_of(scenarios: Iterable[Scenario], today: date) -> dict[str, str]:
+def marks_of(scenarios: Iterable[Scenario | FleetScenario], today: date) -> dict[str, str]:
     """Return the marks of all that these scenarios are answered from, by what they are marks of."""
     found = {"version of shardwise": __version__, "speed coefficients": _coefficients_mark()}
     for scenario in scenarios:
         prices, table = scenario.prices, scenario.performance.table
         files = "".join(f" {path}" for path in prices.offers_files)
-        found[f"model {scenario.model}"] = _model_mark(scenario.model)
+        found |= {f"model {name}": _model_mark(name) for name in model_names(scenario)}
         found[f"prices of {prices.as_of or 'the newest day'}{files}"] = _prices_mark(
             prices.as_of, prices.offers_files, today
         )
         if table is not None:
-            found[f"measured table {table}"] = _file_mark(table)
+            found[f"measured table {table}"] = _file_mark(table, "a table of measured steps")
+        if isinstance(scenario, FleetScenario):
+            logs = [one.log.file for one in scenario.traffic if one.log is not None]
+            found |= {f"log {path}": _file_mark(path, "a log of requests") for path in logs}
     return found
 
 
-def check_marks(scenario: Scenario, today: date, expected: Mapping[str, str]) -> None:
+def check_marks(scenario: Scenario | FleetScenario, today: date, expected: Mapping[str, str]) -> None:
     """Refuse to answer from other inputs than another process has.
 
     Raises:
@@ -107,10 +120,10 @@ def _prices_mark(as_of: date | None, files: tuple[Path, ...], today: date) -> st
     return f"{_digest(rows.tobytes())}, {len(frame)} offers, newest of {newest}"
 
 
-def _file_mark(path: Path) -> str:
+def _file_mark(path: Path, expected: str) -> str:
     from optimizer.user_files import read_bounded  # noqa: PLC0415  only where there is a table
 
-    return _digest(read_bounded(path, MEASURED_TABLE_BYTES, "a table of measured steps"))
+    return _digest(read_bounded(path, MOST_BYTES, expected))
 
 
 def _spelled(value: Any) -> str:

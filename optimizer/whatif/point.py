@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
@@ -84,6 +85,6 @@ def plan_row(plan: Plan) -> dict[str, Any]:
     )
 
 
-def refused_row(status: str, error: Exception) -> dict[str, Any]:
+def refused_row(status: str, error: Exception, columns: Iterable[str] = RESULT_COLUMNS) -> dict[str, Any]:
     """Return the row of a point that could not be solved: "invalid" where its values are refused, else "failed"."""
-    return dict.fromkeys(RESULT_COLUMNS) | {"status": status, "message": " ".join(str(error).split())}
+    return dict.fromkeys(columns) | {"status": status, "message": " ".join(str(error).split())}

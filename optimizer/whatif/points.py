@@ -15,8 +15,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pydantic import BaseModel
+
 from optimizer.errors import QuestionError
 from optimizer.fields import shown
+from optimizer.scenario import Scenario
 from optimizer.whatif.fields import Value, get_field, read_value, refuse_two_kinds_of_traffic
 from optimizer.whatif.price_factors import PREFIX, read_factor
 
@@ -70,13 +73,13 @@ class Grid:
             yield from range(start + place * after, start + (place + 1) * after)
 
 
-def read_grid(texts: Sequence[str]) -> Grid:
-    """Read the --vary flags of a sweep.
+def read_grid(texts: Sequence[str], of: type[BaseModel] = Scenario) -> Grid:
+    """Read the --vary flags of a sweep of questions of one layout, or of fleets.
 
     Raises:
         QuestionError: one cannot be read, a field is varied twice, or there are too many points.
     """
-    axes = tuple(read_axis(text) for text in texts)
+    axes = tuple(read_axis(text, of) for text in texts)
     if not axes:
         raise QuestionError("a sweep needs a field to vary, as in --vary workload.request_rate=1:64:x2")
     names = [axis.name for axis in axes]
@@ -91,7 +94,7 @@ def read_grid(texts: Sequence[str]) -> Grid:
     return grid
 
 
-def read_axis(text: str) -> Axis:
+def read_axis(text: str, of: type[BaseModel] = Scenario) -> Axis:
     """Read "FIELD=SPEC".
 
     Raises:
@@ -101,7 +104,7 @@ def read_axis(text: str) -> Axis:
     name, spec = name.strip(), spec.strip()
     if not equals or not name or not spec:
         raise QuestionError(f"--vary {shown(text)}: expected FIELD=VALUES, as in --vary workload.request_rate=1:64:x2")
-    field = get_field(name)
+    field = get_field(name, of)
     if (found := _RANGE.fullmatch(spec)) is not None:
         values = _range(name, spec, *found.groups())
         if field.is_whole:
@@ -112,7 +115,7 @@ def read_axis(text: str) -> Axis:
     parts = _split(spec)
     if not all(part.strip() for part in parts):
         raise QuestionError(f"--vary {name}={shown(spec)}: expected {_FORMS}")
-    given = [read_value(name, part.strip()) for part in parts]
+    given = [read_value(name, part.strip(), of) for part in parts]
     return Axis(name, tuple(one for place, one in enumerate(given) if one not in given[:place]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,11 @@ def read_factor(name: str, text: str) -> float:
     if not LEAST <= factor <= MOST:
         raise QuestionError(f"{name}: expected a factor from {LEAST:g} to {MOST:,.0f}, as in 0.8; got {shown(text)}")
     return factor
+
+
+def factors_among(changes: Mapping[str, Any]) -> dict[str, float]:
+    """Return the factors on prices among changes to a question."""
+    return {name: float(value) for name, value in changes.items() if name.startswith(PREFIX)}
 
 
 def with_factors(table: OfferTable, factors: Mapping[str, float]) -> OfferTable:

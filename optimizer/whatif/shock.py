@@ -28,6 +28,7 @@ from optimizer.wording import rate
 
 _FACTOR = re.compile(r"(?:(?P<sign>[+-])(?P<percent>\d+(?:\.\d+)?)%|x(?P<times>\d+(?:\.\d+)?))", re.IGNORECASE)
 MOST_TIMES = 1000.0  # a price that rises more is a mistake
+NOTHING_CHANGES = "nothing changes: give --price, --remove-provider, --remove-gpu or --remove-offer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,23 @@ def removal(flag: str, field: str | None, pattern: str) -> Change:
     return Change(f"{flag} {pattern}", pattern if field is None else f"{field}={pattern}", None)
 
 
+def read_changes(
+    price: Sequence[str] = (),
+    remove_provider: Sequence[str] = (),
+    remove_gpu: Sequence[str] = (),
+    remove_offer: Sequence[str] = (),
+) -> list[Change]:
+    """Return the parts of a shock as its flags name them.
+
+    Raises:
+        QuestionError: a price change is none.
+    """
+    changes = [price_change(text) for text in price]
+    changes += [removal("--remove-provider", "provider", text) for text in remove_provider]
+    changes += [removal("--remove-gpu", "gpu", text) for text in remove_gpu]
+    return changes + [removal("--remove-offer", None, text) for text in remove_offer]
+
+
 def find_shock(
     scenario: Scenario,
     changes: Sequence[Change],
@@ -97,7 +115,7 @@ def find_shock(
         AuditError: the checker found a rule broken in an answer.
     """
     if not changes:
-        raise QuestionError("nothing changes: give --price, --remove-provider, --remove-gpu or --remove-offer")
+        raise QuestionError(NOTHING_CHANGES)
     day = today or date.today()
     model = model or load_model(scenario.model)
     listed = listed_offers(scenario.prices, day, catalog)
@@ -113,7 +131,7 @@ def find_shock(
         for change, count in zip(changes, touched, strict=True)
     ]
     if len(changes) > 1:
-        effects.append(_effect("all together", _all_touched(changes, listed), before, asked(catalog=shocked)))
+        effects.append(_effect("all together", count_touched(changes, listed), before, asked(catalog=shocked)))
     staying = None if before is None else _staying(scenario, model, before, after, shocked, day)
     single = changes[0] if len(changes) == 1 and changes[0].factor not in (None, 1.0) else None
     problem = pose(scenario, model=model, catalog=listed, today=day)
@@ -130,7 +148,8 @@ def find_shock(
     )
 
 
-def _all_touched(changes: Sequence[Change], table: OfferTable) -> int:
+def count_touched(changes: Sequence[Change], table: OfferTable) -> int:
+    """Return how many offers any part of a shock touches."""
     return int(sum(change.of(table) for change in changes).astype(bool).sum())  # type: ignore[union-attr]
 
 

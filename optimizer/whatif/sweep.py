@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,17 +17,19 @@ from catalogs.errors import CatalogError
 from catalogs.models import ModelSpec
 from catalogs.offers import OfferTable
 from optimizer.errors import QuestionError, ScenarioError
+from optimizer.fleet.question import FleetScenario
 from optimizer.names import check_names
+from optimizer.owned_offers import with_owned
 from optimizer.plan import AnswerPart
+from optimizer.programs.layout import Settings
 from optimizer.scenario import Scenario
 from optimizer.solve import at_own_prices
 from optimizer.version import __version__
 from optimizer.whatif.chunks import Base, Chunk, Row, in_chunks, points_in_order, solve_values
 from optimizer.whatif.engines import Engine
 from optimizer.whatif.fields import Value
-from optimizer.whatif.inputs import load_model_once, marks_of, offers_of
+from optimizer.whatif.inputs import load_model_once, marks_of, model_names, offers_of
 from optimizer.whatif.journal import Header, Journal
-from optimizer.whatif.point import RESULT_COLUMNS
 from optimizer.whatif.points import Grid
 from optimizer.whatif.sweep_files import check_output, write_rows
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 MOST_TRIED = 1_000  # values of a field, and points at which one is tried before it is left to be found wrong at each
 MOST_SAID = 5  # problems in one message
 INPUT_FIELDS = ("model", "prices.as_of", "prices.offers_files", "performance.table")
+_INPUTS_OF_A_MODEL = re.compile(r"models\.\d+\.model|(models\.\d+\.)?log\.file")  # of a fleet
 
 
 class Varied(AnswerPart):
@@ -60,7 +64,8 @@ class Sweep(AnswerPart):
         marks: what the answers rest on: version, prices, models, speed coefficients, each with its digest.
         kept: points that an earlier, interrupted run had solved.
         engine: what solved the others.
-        columns: the columns of rows and file: the varied fields, then those of optimizer.whatif.point.
+        columns: the columns of rows and file: the varied fields, then those of optimizer.whatif.point (of a fleet:
+            optimizer.whatif.fleet_point).
         rows: a row a point, the last field varying fastest.
         file: where the rows are written; "" where they are not.
         varied: the fields that are varied.
@@ -112,18 +117,19 @@ class Watch:
 
 
 def sweep(
-    scenario: Scenario,
+    scenario: Scenario | FleetScenario,
     grid: Grid,
     out: Path,
     engine: Engine,
     watch: Watch | None = None,
     today: date | None = None,
     fixed: Mapping[str, Value] | None = None,
+    settings: Settings | None = None,
 ) -> Sweep:
     """Solve every point of the grid and write the rows to a file; go on where an interrupted run of the same stopped.
 
     Args:
-        scenario: the question.
+        scenario: the question, of one layout or of a fleet.
         grid: what is varied.
         out: the file: .csv or .parquet.
         engine: where points are solved.
@@ -131,6 +137,7 @@ def sweep(
         today: the day that price ages count from; when not given, the day on which an interrupted sweep began, or the
             real one.
         fixed: fields, and factors on prices, to set at every point.
+        settings: how the solver runs, of a fleet: the time limit is that of a point.
 
     Raises:
         QuestionError, CatalogError: the question, a value that is wrong at every point, or the file is not usable.
@@ -138,12 +145,14 @@ def sweep(
     """
     watch = watch or Watch()
     check_output(out)
-    base = _base(scenario, grid, fixed or {})
-    journal = Journal(out, tuple(RESULT_COLUMNS))
+    base = _base(scenario, grid, fixed or {}, settings)
+    journal = Journal(out, base.columns)
     day = today or _day(journal.today()) or date.today()
     check_values(base, grid, day)
     marks = marks_of(_by_inputs(base, grid), day)
-    question = {"scenario": base.scenario.model_dump(mode="json"), "prices": base.factors}
+    question: dict[str, Any] = {"scenario": base.scenario.model_dump(mode="json"), "prices": base.factors}
+    if base.settings is not None:
+        question["time_limit_s"] = base.settings.time_limit_s
     header = Header(question, tuple([axis.name, axis.values] for axis in grid.axes), marks, str(day))
     rows, said = journal.begin(header)
     try:
@@ -227,11 +236,13 @@ def _stopped_by_signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _base(scenario: Scenario, grid: Grid, fixed: Mapping[str, Value]) -> Base:
+def _base(
+    scenario: Scenario | FleetScenario, grid: Grid, fixed: Mapping[str, Value], settings: Settings | None
+) -> Base:
     if both := [name for name in grid.names if name in fixed]:
         raise QuestionError(f"{both[0]} is both set and varied; do one of the two")
     try:
-        return Base(scenario).changed(fixed)
+        return Base(scenario, settings=settings).changed(fixed)
     except ScenarioError as error:
         raise ScenarioError("--set", error.problems) from None
 
@@ -240,7 +251,7 @@ def _found(
     base: Base, grid: Grid, rows: dict[int, Row], kept: int, engine: str, header: Header, out: Path | None
 ) -> Sweep:
     table = tuple(
-        (*map(plain, grid.at(point).values()), *(rows[point][name] for name in RESULT_COLUMNS))
+        (*map(plain, grid.at(point).values()), *(rows[point][name] for name in base.columns))
         for point in range(len(grid))
     )
     statuses = [rows[point]["status"] for point in range(len(grid))]
@@ -253,7 +264,7 @@ def _found(
         kept=kept,
         engine=engine,
         today=date.fromisoformat(header.today),
-        columns=(*grid.names, *RESULT_COLUMNS),
+        columns=(*grid.names, *base.columns),
         rows=table,
         file="" if out is None else str(out),
     )
@@ -301,20 +312,23 @@ def _refused_everywhere(base: Base, grid: Grid, axis: int, place: int, today: da
 
 def _check_point(base: Base, today: date, named: bool) -> None:
     """Check the question of a point against all but the solver; names of providers and places where some are varied."""
-    load_model_once(base.scenario.model)
-    offers = offers_of(base.scenario, today, base.factors)
+    for name in model_names(base.scenario):
+        load_model_once(name)
+    offers = with_owned(offers_of(base.scenario, today, base.factors), base.scenario.prices.owned, today)
     if named:
-        check_names(base.scenario, at_own_prices(base.scenario, offers).frame)
+        question = base.scenario if isinstance(base.scenario, Scenario) else base.scenario.any_class()
+        check_names(question, at_own_prices(question, offers).frame)
 
 
-def _by_inputs(base: Base, grid: Grid) -> list[Scenario]:
+def _by_inputs(base: Base, grid: Grid) -> list[Scenario | FleetScenario]:
     """Return a scenario for each set of models, price days and files that points are answered from."""
-    axes = [axis for axis in grid.axes if axis.name in INPUT_FIELDS]
+    axes = [axis for axis in grid.axes if axis.name in INPUT_FIELDS or _INPUTS_OF_A_MODEL.fullmatch(axis.name)]
     found = []
     for values in itertools.product(*(axis.values for axis in axes)):
         try:
             one = base.changed(dict(zip((axis.name for axis in axes), values, strict=True))).scenario
-            load_model_once(one.model)
+            for name in model_names(one):
+                load_model_once(name)
         except (QuestionError, CatalogError):
             continue
         found.append(one)

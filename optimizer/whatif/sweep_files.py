@@ -10,12 +10,14 @@ from typing import Any
 
 from optimizer.errors import QuestionError
 from optimizer.user_files import write_whole
+from optimizer.whatif.fleet_point import FLEET_COLUMNS
 from optimizer.whatif.point import RESULT_COLUMNS
 
 PARQUET_EXTRA = 'pip install "shardwise[parquet]"'
 WHOLE_COLUMNS = ("nodes", "gpus", "replicas", "tp", "pp", "ep", "attention_dp")
 NUMBER_COLUMNS = ["usd_per_hour", "usd_per_million_output_tokens", "bound_usd_per_hour", "gap"]
 NUMBER_COLUMNS += ["ttft_ms", "tpot_ms", "e2e_ms", "utilization"]
+NUMBER_COLUMNS += ["peak_usd_per_hour", "committed_usd_per_hour", "upfront_usd"]
 
 
 def check_output(path: Path) -> None:
@@ -65,7 +67,7 @@ def _parquet(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
             frame[name] = frame[name].astype("Int64")
         elif name in NUMBER_COLUMNS:
             frame[name] = frame[name].astype("Float64")
-        elif name in RESULT_COLUMNS:
+        elif name in RESULT_COLUMNS or name in FLEET_COLUMNS:
             frame[name] = frame[name].astype("string")
         else:
             frame[name] = _varied(frame[name])

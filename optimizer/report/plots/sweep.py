@@ -145,7 +145,7 @@ def _finish(axes: Any, found: Sweep, field: str, rows: list[Row], two: bool) -> 
 
 
 def _model_words(found: Sweep) -> str:
-    model = str(found.scenario.get("model", "")).rpartition("/")[2]
+    model = str(found.scenario.get("model") or "").rpartition("/")[2]
     return "Several models" if any(varied.field == "model" for varied in found.varied) else model or "Model"
 
 
