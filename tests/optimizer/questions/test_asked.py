@@ -236,8 +236,3 @@ def test_plans_of_numbers_that_are_not_finite_are_refused(number: float) -> None
 
     assert refused("explain", {"plan": plan}) == ("plan",)
     assert refused("export", {"plan": plan, "to": "vllm"}) == ("plan",)
-
-
-def test_a_fleets_plan_is_called_one_where_one_layouts_is_asked_for() -> None:
-    with pytest.raises(Refusal, match="is the plan of a fleet; it has to be the plan of one layout"):
-        build_question(ask.ExplainQuestion, {"plan": {"kind": "fleet", "pools": []}})

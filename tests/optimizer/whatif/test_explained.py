@@ -331,11 +331,7 @@ def test_the_command_says_how_it_is_used() -> None:
 
 
 def test_the_command_reads_what_other_commands_read(plan_file: Path, tmp_path: Path) -> None:
-    """With the mark that Windows puts before UTF-8, in UTF-16; and says of a fleet's plan that it is one."""
+    """With the mark that Windows puts before UTF-8, and in UTF-16."""
     for encoding in ("utf-8-sig", "utf-16"):
         (tmp_path / "plan.json").write_text(plan_file.read_text(), encoding=encoding)
         assert run("explain", str(tmp_path / "plan.json"), "--json").code == 0
-    (tmp_path / "fleet.json").write_text(json.dumps({"kind": "fleet", "scenario": {}}))
-    ran = run("explain", str(tmp_path / "fleet.json"))
-    assert ran.code == 2
-    assert "fleet.json: is the plan of a fleet; expected the plan of one layout" in ran.err
