@@ -167,7 +167,7 @@ def test_a_higher_percentile_burst_or_spread_never_serves_more(speed: SpeedModel
 def test_percentiles_rise_with_their_level_and_with_load(
     rate: float, more: float, slots: int, inputs: int, outputs: int, burst: float, cv: float, speed: SpeedModel
 ) -> None:
-    """p50 <= p90 <= p95 <= p99, and none is negative; with more load they fall by 15% at the most, medians by a quarter."""
+    """p50 <= p90 <= p95 <= p99, none is negative; with more load they fall by 15% at the most, medians by 25%."""
     vary = Variability(burst, cv, cv)
     calm, busy = (
         predict_open_loop(speed, r, slots, inputs, outputs, vary=vary, levels=PERCENTILES) for r in (rate, rate + more)
