@@ -215,7 +215,7 @@ def test_quoted_words_reach_the_program_as_they_are(word: str) -> None:
 
 def test_placeholders_are_filled_in_and_nothing_else() -> None:
     """Only the variables of a leader and a rank are expanded."""
-    line = f"LEADER_ADDRESS=10.0.0.1; HOME=/root; printf %s {quoted('$LEADER_ADDRESS:20000 $HOME $(id)')}"
+    line = f"LEADER_ADDRESS=10.0.0.1; HOME=/home/someone; printf %s {quoted('$LEADER_ADDRESS:20000 $HOME $(id)')}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout == "10.0.0.1:20000 $HOME $(id)"
 

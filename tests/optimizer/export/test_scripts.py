@@ -49,7 +49,7 @@ def ran(file: LaunchFile, folder: Path, **environment: str) -> list[list[str]]:
         program.chmod(0o755)
     script = folder / file.name
     script.write_text(file.text)
-    kept = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": "/root", "HF_TOKEN": "hf_x"}
+    kept = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": "/home/someone", "HF_TOKEN": "hf_x"}
     subprocess.run(["bash", str(script)], check=True, cwd=folder, env={**kept, **environment}, timeout=20)
     return [call.read_bytes().decode().split("\0")[:-1] for call in sorted(log.iterdir())]  # named by their time
 
