@@ -54,6 +54,8 @@ def json_of(data: bytes, where: str, expected: str = A_PLAN) -> Any:
     Raises:
         QuestionError: it is no JSON.
     """
+    if not data.strip():
+        raise QuestionError(f"{where}: is empty; expected {expected}")
     try:
         fields = json.loads(data)
         json.dumps(fields, allow_nan=False)

@@ -146,7 +146,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path, content: bytes) -> No
 def test_files_that_are_not_there_or_are_no_plan_are_bad_input(plan: Path, tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t.csv", 4.0, 20)
     other = tmp_path / "other.json"
-    for content, words in (("{}", "is not a plan"), ("not JSON", "is not JSON"), ("[1]", "is not a plan")):
+    contents = {"": "is empty", "{}": "is not a plan", "not JSON": "is not JSON", "[1]": "is not a plan"}
+    for content, words in contents.items():
         other.write_text(content, encoding="utf-8")
         ran = run("simulate", str(other), "--trace", str(trace))
         assert (ran.code, ran.out) == (2, "")

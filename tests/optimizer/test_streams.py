@@ -46,7 +46,7 @@ def test_a_plan_from_a_closed_standard_input_is_one_message() -> None:
     line = f'"{sys.executable}" -m optimizer.cli export - --to vllm <&-'
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("shardwise: standard input: is not JSON")
+    assert done.stderr.startswith("shardwise: standard input: is empty")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
