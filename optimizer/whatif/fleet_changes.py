@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from optimizer.fleet.plan import FleetPlan
 from optimizer.whatif.fleet_shock_answer import NodesChange, PoolChange
 from optimizer.wording import split_words
 
-Key = TypeVar("Key")
-
 
 @dataclass
 class _Bought:
-    """What is paid for in one way."""
+    """Nodes that are paid for in one way."""
 
-    nodes: list[int]
+    by_period: list[int]
     usd_per_hour: float = 0.0
 
 
@@ -26,19 +24,17 @@ class _Run:
     """Replicas that run alike."""
 
     targets: Mapping[str, Any]
-    replicas: list[int] = field(default_factory=list)
+    by_period: list[int]
+
+
+Key = TypeVar("Key")
+Counted = TypeVar("Counted", _Bought, _Run)
 
 
 def nodes_changed(before: FleetPlan, after: FleetPlan) -> tuple[NodesChange, ...]:
     """Return the ways of paying for nodes of which there are more or fewer, what is given up first."""
-    old, new = _bought(before), _bought(after)
     found = []
-    for key in _either(old, new):
-        was, will = old.get(key), new.get(key)
-        none = [0] * len(after.hours)
-        before_by, after_by = (tuple(one.nodes if one else none) for one in (was, will))
-        if before_by == after_by:
-            continue
+    for key, (was, will), (before_by, after_by) in _changed(_bought(before), _bought(after), len(after.hours)):
         provider, region, gpu, gpus_per_node, instance_type, term, contract = key
         found.append(
             NodesChange(
@@ -60,14 +56,8 @@ def nodes_changed(before: FleetPlan, after: FleetPlan) -> tuple[NodesChange, ...
 
 def pools_changed(before: FleetPlan, after: FleetPlan) -> tuple[PoolChange, ...]:
     """Return the pools of which there are more or fewer replicas, what is given up first."""
-    old, new = _run(before), _run(after)
     found = []
-    for key in _either(old, new):
-        was, will = old.get(key), new.get(key)
-        none = [0] * len(after.hours)
-        before_by, after_by = (tuple(one.replicas if one else none) for one in (was, will))
-        if before_by == after_by:
-            continue
+    for key, (was, will), (before_by, after_by) in _changed(_run(before), _run(after), len(after.hours)):
         model, provider, region, gpu, gpus_per_node, replica, _ = key
         known = was or will
         found.append(
@@ -86,8 +76,15 @@ def pools_changed(before: FleetPlan, after: FleetPlan) -> tuple[PoolChange, ...]
     return tuple(found)
 
 
-def _either(old: Iterable[Key], new: Iterable[Key]) -> list[Key]:
-    return list(dict.fromkeys((*old, *new)))
+def _changed(
+    old: Mapping[Key, Counted], new: Mapping[Key, Counted], periods: int
+) -> Iterator[tuple[Key, tuple[Counted | None, Counted | None], tuple[tuple[int, ...], tuple[int, ...]]]]:
+    """Yield what is there in other numbers in any period: its key, how it was and will be, and both numbers."""
+    for key in dict.fromkeys((*old, *new)):
+        was, will = old.get(key), new.get(key)
+        before, after = (tuple(one.by_period) if one else (0,) * periods for one in (was, will))
+        if before != after:
+            yield key, (was, will), (before, after)
 
 
 def _bought(plan: FleetPlan) -> dict[tuple[str, str, str, int, str, str, int | None], _Bought]:
@@ -99,7 +96,7 @@ def _bought(plan: FleetPlan) -> dict[tuple[str, str, str, int, str, str, int | N
                 *(one.instance_type, one.term, one.contract),
             )
             bought = found.setdefault(key, _Bought([0] * len(plan.hours)))
-            bought.nodes = [mine + more for mine, more in zip(bought.nodes, one.nodes_by_period, strict=True)]
+            bought.by_period = [mine + more for mine, more in zip(bought.by_period, one.nodes_by_period, strict=True)]
             bought.usd_per_hour += one.usd_per_hour
     return found
 
@@ -116,5 +113,5 @@ def _run(plan: FleetPlan) -> dict[tuple[str, str, str, str, int, str, str], _Run
             *(f"{replica}{spot}", str(sorted(pool.targets.items()))),
         )
         run = found.setdefault(key, _Run(pool.targets, [0] * len(plan.hours)))
-        run.replicas = [mine + more for mine, more in zip(run.replicas, pool.replicas_by_period, strict=True)]
+        run.by_period = [mine + more for mine, more in zip(run.by_period, pool.replicas_by_period, strict=True)]
     return found
